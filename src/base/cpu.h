@@ -1,0 +1,54 @@
+#pragma once
+// What this process may use: instruction sets and processors.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace lamina {
+
+/// Kernel paths, slowest first.
+enum class Isa { kRef, kAvx2, kAvx512 };
+const char* isa_name(Isa isa);
+Result<Isa> parse_isa(std::string_view name);
+
+/// Raw CPUID/XGETBV words, so that tests can describe other machines.
+struct CpuidWords {
+  uint32_t leaf1_ecx = 0;
+  uint32_t leaf7_ebx = 0, leaf7_ecx = 0, leaf7_edx = 0;
+  uint32_t leaf7_1_eax = 0;
+  uint64_t xcr0 = 0;
+};
+CpuidWords read_cpuid();
+
+struct CpuFeatures {
+  bool avx2 = false;         // AVX2, FMA and F16C, with the OS saving ymm state
+  bool avx512 = false;       // F, BW, DQ, VL with the OS saving zmm state
+  bool avx512_bf16 = false;  // vdpbf16ps
+  bool avx512_vnni = false;
+};
+/// A feature counts only when both the CPU has it and the operating system saves its registers (XCR0).
+CpuFeatures decode_features(const CpuidWords& words);
+
+/// The fastest path for `features`, or the one named by `forced` (LAMINA_ISA; empty = automatic); an error when this CPU lacks it.
+/// Today's avx512 path needs avx512_bf16.
+Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);
+
+/// Where limits are read from; tests point it at a fake tree.
+struct CpuLimitSources {
+  std::string proc_self_cgroup = "/proc/self/cgroup";
+  std::string cgroup_root = "/sys/fs/cgroup";
+  int affinity_cpus = 0;  // 0: ask sched_getaffinity
+};
+/// min(affinity, ceil(cgroup quota)), v1 and v2, at least 1.
+int usable_cpus(const CpuLimitSources& sources = {});
+
+/// Bytes this process may still use: min(MemAvailable, cgroup limit - cgroup use).
+uint64_t available_memory();
+/// Peak resident set in bytes (VmHWM).
+uint64_t peak_rss();
+uint64_t current_rss();
+
+}  // namespace lamina

@@ -1,0 +1,49 @@
+#pragma once
+// One team of threads a process; the caller is thread 0.
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace lamina {
+
+/// Runs one job at a time on all threads. Workers spin briefly, then park; they never spin when threads outnumber CPUs.
+class ThreadTeam {
+ public:
+  /// `threads` >= 1; `cpus` is what the process may use (decides whether workers spin at all).
+  explicit ThreadTeam(int threads, int cpus);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const;
+
+  /// Calls f(thread_index) once on each thread and returns when all are done. No allocation, no lock in the common case.
+  /// Not re-entrant: f must not call run.
+  template <class F>
+  void run(F&& f) {
+    using Fn = std::remove_reference_t<F>;
+    run_raw([](void* context, int thread) { (*static_cast<Fn*>(context))(thread); }, const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+  /// Splits [0, n) in chunks of at least `grain` that threads claim in order; calls f(begin, end, thread_index).
+  /// Which thread gets which chunk is not fixed: a result must not depend on it.
+  template <class F>
+  void parallel_for(int64_t n, int64_t grain, F&& f) {
+    using Fn = std::remove_reference_t<F>;
+    parallel_raw(
+        n, grain, [](void* context, int64_t begin, int64_t end, int thread) { (*static_cast<Fn*>(context))(begin, end, thread); },
+        const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+ private:
+  using Job = void (*)(void* context, int thread);
+  using RangeJob = void (*)(void* context, int64_t begin, int64_t end, int thread);
+  void run_raw(Job job, void* context);
+  void parallel_raw(int64_t n, int64_t grain, RangeJob job, void* context);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lamina

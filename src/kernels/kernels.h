@@ -1,0 +1,84 @@
+#pragma once
+// The operations, one table of function pointers an ISA path. Pure functions on views: no allocation, no globals, no errors.
+// Every path obeys the numeric contract (DESIGN 3): one output element is accumulated in the same order whatever the number of
+// rows, threads or chunks; bits may differ between paths, never within one.
+
+#include <cstdint>
+#include <span>
+
+#include "base/cpu.h"
+#include "base/thread_team.h"
+#include "kernels/attention.h"
+#include "kernels/packed.h"
+#include "tensor/view.h"
+
+namespace lamina::kernels {
+
+/// Epsilon, weight and rounding of one RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x^2) + eps) * weight.
+struct RmsNormArgs {
+  const float* weight = nullptr;  // [cols]
+  float eps = 1e-6F;
+};
+
+/// Rotation of the first `rotary_dim` of each head, the rest passes through. Neox pairs (i, i + rd/2); gptj pairs (2i, 2i+1).
+struct RopeArgs {
+  ConstF32View cos_sin;  // [tokens, rotary_dim]: rd/2 cosines then rd/2 sines of each token
+  int head_dim = 0;
+  int rotary_dim = 0;
+  bool neox = true;
+};
+
+/// Keys or values of one layer: where row `slots[t]` of the pool begins. Element type kF32 or kBF16.
+struct KvTarget {
+  DType dtype = DType::kBF16;
+  void* base = nullptr;       // [slots, heads, head_dim]
+  int64_t slot_stride = 0;    // elements from slot to slot
+};
+
+struct Kernels {
+  Isa isa = Isa::kRef;
+
+  // --- matmul -------------------------------------------------------------------------------------------------------------------
+  /// Packs rows [row, row + count) of a source matrix (row-major [.., K] of `src_dtype`, `src` = first of these rows) into `packed`;
+  /// rounds when the panel type is narrower. Different rows of one panel may be packed by different threads only in whole panels.
+  void (*pack_rows)(const PackedMatrix& packed, int64_t row, int64_t count, const void* src, DType src_dtype, int64_t src_stride);
+  /// Copies row `row` of `packed` to out[0, K) in f32 (embedding look-up out of the packed copy).
+  void (*unpack_row)(const PackedMatrix& packed, int64_t row, float* out);
+  /// out[m, n] = sum_k x[m, k] * w[n, k] (+ bias[n]) for panels [panel_begin, panel_end) of w. x must be bf16 when
+  /// `packed.compute == kBF16`, else f32. Accumulates in f32 over the whole K in one order for every number of rows.
+  /// x.cols == packed.k. out has at least packed.n columns; columns >= packed.n are not written.
+  void (*matmul_panels)(const Activation& x, const PackedMatrix& packed, const float* bias, F32View out, int64_t panel_begin,
+                        int64_t panel_end);
+
+  // --- rows (each works on rows [0, rows) of its views; callers split rows over threads) -------------------------------------------
+  void (*rms_norm)(ConstF32View x, const RmsNormArgs& args, MutableActivation out);
+  /// residual += x, then out = rms_norm(residual); one pass.
+  void (*add_rms_norm)(F32View residual, ConstF32View x, const RmsNormArgs& args, MutableActivation out);
+  void (*add_rows)(F32View residual, ConstF32View x);
+  /// In place on each of `heads` heads of a row: RMSNorm over head_dim (QK-norm). weight is [head_dim].
+  void (*head_rms_norm)(F32View x, int heads, int head_dim, const RmsNormArgs& args);
+  void (*rope)(F32View x, int heads, const RopeArgs& args);
+  /// gate_up [rows, 2 * inner] (gate first): out = silu(gate) * up.
+  void (*silu_and_mul)(ConstF32View gate_up, MutableActivation out);
+  void (*round_to_bf16)(ConstF32View x, MutableActivation out);
+  /// Writes x [tokens, heads * head_dim] to the pool at slots[t], rounded to the target's dtype.
+  void (*store_kv)(ConstF32View x, std::span<const int64_t> slots, KvTarget target);
+
+  // --- attention ------------------------------------------------------------------------------------------------------------------
+  /// One work item; see attention.h.
+  void (*attention_item)(const AttentionArgs& args, const AttentionItem& item, void* scratch);
+
+  // --- sampling -------------------------------------------------------------------------------------------------------------------
+  /// Index of the largest value, lowest index on ties; NaN never wins. -1 when every value is NaN.
+  int64_t (*argmax)(std::span<const float> values);
+  /// log(sum(exp(values))), in f64 of f32 maxima.
+  double (*log_sum_exp)(std::span<const float> values);
+};
+
+/// The table of a path; CHECK that this CPU has it (choose_isa decides). Constant-initialised, no state.
+const Kernels& table(Isa isa);
+
+/// matmul over the whole matrix on all threads: threads claim runs of panels, never a part of K.
+void matmul(const Kernels& kernels, ThreadTeam& team, const Activation& x, const PackedMatrix& packed, const float* bias, F32View out);
+
+}  // namespace lamina::kernels

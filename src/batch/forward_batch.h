@@ -1,0 +1,58 @@
+#pragma once
+// One step's input to the model and its output: values and views, no logic.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "api/types.h"
+#include "base/ids.h"
+#include "tensor/view.h"
+
+namespace lamina {
+
+/// Which rows of a sequence need logits.
+enum class LogitsRows { kNone, kLast, kAll };
+
+/// One request's rows in the batch.
+struct BatchSequence {
+  int64_t row_begin = 0;   // first row of input_ids
+  int64_t row_count = 0;   // rows of this step, all real
+  int64_t prefix_len = 0;  // positions already in the KV pool
+  int64_t page_begin = 0;  // first entry in ForwardBatch::pages
+  int64_t rope_length = 0; // length that decides length-dependent rope tables (numeric contract, rule 10)
+  LogitsRows logits = LogitsRows::kNone;
+  bool pool = false;       // wants the pooled embedding of its last row
+};
+
+/// Rows of all sequences concatenated, ragged, then padding rows up to rows().
+struct ForwardBatch {
+  std::vector<TokenId> input_ids;      // [rows]
+  std::vector<int64_t> positions;      // [rows]
+  std::vector<int64_t> out_cache_loc;  // [rows] slots to write K/V to; padded rows name slot 0 and are not written
+  std::vector<BatchSequence> sequences;
+  std::vector<int32_t> pages;          // page tables of all sequences
+  int64_t real_rows = 0;
+  int64_t page_size = 16;
+
+  int64_t rows() const { return static_cast<int64_t>(input_ids.size()); }
+  /// Empties without giving memory back.
+  void clear() {
+    input_ids.clear(), positions.clear(), out_cache_loc.clear(), sequences.clear(), pages.clear();
+    real_rows = 0;
+  }
+};
+
+/// Logits rows in the order of the sequences; a sequence with kNone has none.
+struct LogitsOutput {
+  struct Rows {
+    int64_t first_row = 0;  // in `logits`
+    int64_t count = 0;
+  };
+  F32View logits;                    // [rows, vocab], the model's vocabulary without padding
+  std::vector<Rows> rows;            // one a sequence
+  F32View pooled;                    // [sequences that asked, hidden], L2-normalised
+  std::vector<F32View> aux_hidden;   // captured states, one [rows, hidden] a capture layer
+};
+
+}  // namespace lamina

@@ -1,0 +1,51 @@
+#pragma once
+// Per-layer K and V tensors of this rank. Reserved whole, committed on first use.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "tensor/buffer.h"
+
+namespace lamina {
+
+/// What one layer caches on this rank.
+struct KvLayerShape {
+  int kv_heads = 0;
+  int k_dim = 0;
+  int v_dim = 0;
+};
+
+/// K or V of one layer: [slots, heads, dim] of `dtype`; slot 0's page is the dummy.
+struct KvTensor {
+  DType dtype = DType::kBF16;
+  void* base = nullptr;
+  int64_t slot_stride = 0;  // elements
+};
+
+class KvStore {
+ public:
+  /// Layers are those of this pipeline stage; the first has global id `first_layer`. `pages` excludes the dummy page.
+  static Result<KvStore> create(const std::vector<KvLayerShape>& layers, LayerId first_layer, DType dtype, int32_t pages, int page_size);
+
+  /// `layer` is global; one that another stage holds is a CHECK.
+  const KvTensor& keys(LayerId layer) const;
+  const KvTensor& values(LayerId layer) const;
+  DType dtype() const { return dtype_; }
+  int page_size() const { return page_size_; }
+  size_t reserved_bytes() const;
+
+  /// Bytes of one token over `layers`.
+  static int64_t bytes_per_token(const std::vector<KvLayerShape>& layers, DType dtype);
+
+ private:
+  KvStore() = default;
+  std::vector<Buffer> buffers_;
+  std::vector<KvTensor> keys_, values_;
+  LayerId first_layer_;
+  DType dtype_ = DType::kBF16;
+  int page_size_ = 16;
+};
+
+}  // namespace lamina

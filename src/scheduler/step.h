@@ -1,0 +1,71 @@
+#pragma once
+// What the scheduler tells the runner and what comes back: plain values, no model, no tensor.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "api/types.h"
+#include "base/ids.h"
+
+namespace lamina {
+
+/// Size of the KV pool, known before the scheduler starts.
+struct KvCapacity {
+  int32_t pages = 0;  // without the dummy page
+  int page_size = 16;
+  int64_t tokens() const { return int64_t{pages} * page_size; }
+};
+
+/// How length-dependent rope tables bind to a request (numeric contract, rule 10).
+enum class RopeLengthRule {
+  kNone,             // tables do not depend on length
+  kAtAdmission,      // dynamic NTK: the prompt's length, kept while decoding
+  kSwitchAtOriginal  // longrope: short tables until the request exceeds the original length, then everything again with the long ones
+};
+
+/// One request's share of a step: positions [prefix_len, prefix_len + token_count).
+struct StepEntry {
+  RequestId request;
+  int32_t token_begin = 0, token_count = 0;  // into StepPlan::tokens
+  int32_t page_begin = 0, page_count = 0;    // into StepPlan::pages: the table that covers prefix and tokens
+  int64_t prefix_len = 0;
+  int64_t rope_length = 0;  // see RopeLengthRule
+  bool sample = false;      // the last row's logits choose the next token
+  bool all_logits = false;  // return the logits of every row of this entry
+  bool pool = false;        // return the pooled embedding of the last row
+};
+
+/// Told to the runner once, with the first entry of a request: what its sampler needs to know.
+struct StepAdmission {
+  RequestId request;
+  SamplingParams sampling;  // seed always set
+  std::vector<TokenId> prompt;
+};
+
+struct StepPlan {
+  int64_t step = 0;
+  std::vector<StepAdmission> admitted;
+  std::vector<RequestId> released;  // will not occur again
+  std::vector<StepEntry> entries;
+  std::vector<TokenId> tokens;
+  std::vector<PageId> pages;
+
+  bool empty() const { return entries.empty() && released.empty(); }
+  /// Empties without giving memory back.
+  void clear() { admitted.clear(), released.clear(), entries.clear(), tokens.clear(), pages.clear(); }
+};
+
+struct StepOutput {
+  RequestId request;
+  std::optional<TokenId> token;         // when the entry sampled
+  std::vector<float> prompt_logits;     // [rows, vocab] when all_logits
+  std::vector<float> embedding;         // [hidden] when pool
+};
+
+struct StepResult {
+  int64_t step = 0;
+  std::vector<StepOutput> outputs;  // in the order of the plan's entries
+};
+
+}  // namespace lamina

@@ -1,0 +1,55 @@
+#pragma once
+// The weight-format seam: linear = shard spec x weight format x kernel. A format is one file in weights/format/; it declares the tensors of a
+// linear layer, packs them, multiplies, and says how its input is rounded. Layers and models never ask which format they have.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "tensor/buffer.h"
+#include "weights/param.h"
+
+namespace lamina {
+
+/// What a matmul runs on.
+struct Compute {
+  const kernels::Kernels* kernels = nullptr;
+  ThreadTeam* team = nullptr;
+};
+
+/// A linear layer as its format sees it.
+struct LinearShape {
+  std::string name;              // "model.layers.0.self_attn.qkv_proj"
+  std::vector<ParamPart> parts;  // output features, in order
+  ShardDim cols;                 // input features
+};
+
+/// The weights of one linear layer in one format. Made as an empty shell; filled through the Params it declared.
+class LinearWeights {
+ public:
+  virtual ~LinearWeights() = default;
+  /// The element type in which matmul wants x: the norm or activation before it writes that. Valid after load planning.
+  virtual DType input_dtype() const = 0;
+  /// out[m, n] = sum_k x[m, k] * w[n, k] + bias[n]; n: local rows with padding. bias may be null. x in input_dtype().
+  virtual void matmul(const Compute& compute, const Activation& x, const float* bias, F32View out) const = 0;
+  /// Row r of the local matrix in f32 (embedding look-up out of the packed copy).
+  virtual void row(const Compute& compute, int64_t r, float* out) const = 0;
+};
+
+class WeightFormat {
+ public:
+  virtual ~WeightFormat() = default;
+  virtual const char* name() const = 0;
+  /// Declares the layer's parameters in `params` (which owns their stores) and returns the shell that reads them.
+  virtual Result<std::unique_ptr<LinearWeights>> create_weights(const LinearShape& shape, ParamList& params) const = 0;
+};
+
+/// How plain (unquantised) checkpoints are stored and multiplied.
+struct PlainFormatOptions {
+  DType model_dtype = DType::kBF16;  // --dtype: kBF16: weights wider than bf16 are rounded, inputs rounded to bf16;
+                                     // kF16: f16 weights exact, f32 products; kF32: storage as in the file, f32 products
+};
+std::unique_ptr<WeightFormat> make_plain_format(PlainFormatOptions options, const kernels::Kernels& kernels);
+
+}  // namespace lamina

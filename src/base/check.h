@@ -8,8 +8,8 @@ namespace lamina {
 
 }  // namespace lamina
 
-#define LAMINA_CHECK(condition, message)                                         \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]]                                               \
-      ::lamina::check_failed(__FILE__, __LINE__, #condition, message);           \
+#define LAMINA_CHECK(condition, message)                               \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]]                                     \
+      ::lamina::check_failed(__FILE__, __LINE__, #condition, message); \
   } while (false)

@@ -11,6 +11,7 @@ namespace lamina {
 
 /// Kernel paths, slowest first.
 enum class Isa { kRef, kAvx2, kAvx512 };
+/// "ref", "avx2", "avx512"; parse_isa reads the same names.
 const char* isa_name(Isa isa);
 Result<Isa> parse_isa(std::string_view name);
 
@@ -21,6 +22,7 @@ struct CpuidWords {
   uint32_t leaf7_1_eax = 0;
   uint64_t xcr0 = 0;
 };
+/// This machine's words; all zero where the processor is not an x86.
 CpuidWords read_cpuid();
 
 struct CpuFeatures {
@@ -37,16 +39,18 @@ CpuFeatures decode_features(const CpuidWords& words);
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);
 
 /// Where limits are read from; tests point it at a fake tree.
-struct CpuLimitSources {
+struct LimitSources {
   std::string proc_self_cgroup = "/proc/self/cgroup";
   std::string cgroup_root = "/sys/fs/cgroup";
+  std::string meminfo = "/proc/meminfo";
   int affinity_cpus = 0;  // 0: ask sched_getaffinity
 };
-/// min(affinity, ceil(cgroup quota)), v1 and v2, at least 1.
-int usable_cpus(const CpuLimitSources& sources = {});
+/// min(affinity, ceil(cgroup quota)), at least 1. The quota is the smallest of this process's cgroup and all above it, v1 and v2.
+int usable_cpus(const LimitSources& sources = {});
 
-/// Bytes this process may still use: min(MemAvailable, cgroup limit - cgroup use).
-uint64_t available_memory();
+/// Bytes this process may still use: min(MemAvailable, cgroup limit - cgroup use), over this process's cgroup and all above it. File pages
+/// count as unused, since the kernel takes them back under pressure: a checkpoint just read would otherwise count as used.
+uint64_t available_memory(const LimitSources& sources = {});
 /// Peak resident set in bytes (VmHWM).
 uint64_t peak_rss();
 uint64_t current_rss();

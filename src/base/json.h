@@ -1,6 +1,7 @@
 #pragma once
 // JSON values with bounded parsing. Objects keep the order of their keys; numbers keep their kind (1 and 1.0 differ).
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,17 +21,17 @@ class Json {
   enum class Kind { kNull, kBool, kInteger, kDouble, kString, kArray, kObject };
 
   Json() = default;
-  Json(std::nullptr_t) {}                                    // NOLINT(google-explicit-constructor)
-  Json(bool v) : value_(v) {}                                // NOLINT(google-explicit-constructor)
-  Json(int v) : value_(int64_t{v}) {}                        // NOLINT(google-explicit-constructor)
-  Json(int64_t v) : value_(v) {}                             // NOLINT(google-explicit-constructor)
-  Json(size_t v) : value_(static_cast<int64_t>(v)) {}        // NOLINT(google-explicit-constructor)
-  Json(double v) : value_(v) {}                              // NOLINT(google-explicit-constructor)
-  Json(const char* v) : value_(std::string(v)) {}            // NOLINT(google-explicit-constructor)
-  Json(std::string_view v) : value_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
-  Json(std::string v) : value_(std::move(v)) {}              // NOLINT(google-explicit-constructor)
-  Json(Array v) : value_(std::move(v)) {}                    // NOLINT(google-explicit-constructor)
-  Json(Object v) : value_(std::move(v)) {}                   // NOLINT(google-explicit-constructor)
+  Json(std::nullptr_t) {}                               // NOLINT(google-explicit-constructor)
+  Json(bool v) : value_(v) {}                           // NOLINT(google-explicit-constructor)
+  Json(int v) : value_(int64_t{v}) {}                   // NOLINT(google-explicit-constructor)
+  Json(int64_t v) : value_(v) {}                        // NOLINT(google-explicit-constructor)
+  Json(size_t v) : value_(static_cast<int64_t>(v)) {}   // NOLINT(google-explicit-constructor)
+  Json(double v) : value_(v) {}                         // NOLINT(google-explicit-constructor)
+  Json(const char* v) : value_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
+  Json(std::string_view v) : value_(std::string(v)) {}  // NOLINT(google-explicit-constructor)
+  Json(std::string v) : value_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
+  Json(Array v) : value_(std::move(v)) {}               // NOLINT(google-explicit-constructor)
+  Json(Object v) : value_(std::move(v)) {}              // NOLINT(google-explicit-constructor)
   static Json array() { return Json(Array{}); }
   static Json object() { return Json(Object{}); }
 
@@ -55,14 +56,15 @@ class Json {
   const Object& as_object() const;
   Object& as_object();
 
-  /// The member, or nullptr when this is no object or has no such key.
+  /// The member, or nullptr when this is no object or has no such key. A linear search: walk as_object() for thousands of keys.
   const Json* find(std::string_view key) const;
   /// Sets or replaces a member; makes null an object.
   void set(std::string_view key, Json value);
   /// Appends to an array; makes null an array.
   void push(Json value);
 
-  /// Compact when indent < 0. Doubles print in their shortest form that reads back equal; NaN and infinities as null.
+  /// One line without spaces when indent < 0. Doubles print in their shortest form that reads back equal and as a double (1.0); NaN and
+  /// infinities as null. Non-ASCII characters are written as they are; bytes that are not UTF-8 as U+FFFD.
   std::string dump(int indent = -1) const;
 
   friend bool operator==(const Json&, const Json&) = default;
@@ -72,12 +74,13 @@ class Json {
 };
 
 struct JsonLimits {
-  int max_depth = 128;
+  int max_depth = 128;  // nested arrays and objects; values above 1000 count as 1000, because values are walked recursively
   size_t max_bytes = size_t{256} << 20;
 };
 
-/// Parses one JSON document of valid UTF-8. Refuses duplicate keys, depth and size over the limits, trailing text; integers beyond
-/// int64 become doubles. The error names `what` (a file name, "request body") and the byte offset.
+/// Parses one JSON document of valid UTF-8. Refuses duplicate keys, lone surrogates, depth and size over the limits, trailing
+/// text, numbers beyond double; integers beyond int64 become doubles. The error names `what` (a file name, "request body") and the byte
+/// offset.
 Result<Json> parse_json(std::string_view text, std::string_view what, JsonLimits limits = {});
 
 }  // namespace lamina

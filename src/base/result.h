@@ -76,18 +76,16 @@ using Status = Result<void>;
 }  // namespace lamina
 
 /// Returns the error of a Status/Result expression from the enclosing function.
-#define LAMINA_TRY(expression)                                   \
-  do {                                                           \
-    if (auto lamina_try_ = (expression); !lamina_try_.ok())      \
-      return ::lamina::Error(lamina_try_.error());               \
+#define LAMINA_TRY(expression)                                                                           \
+  do {                                                                                                   \
+    if (auto lamina_try_ = (expression); !lamina_try_.ok()) return ::lamina::Error(lamina_try_.error()); \
   } while (false)
 
 #define LAMINA_CONCAT_INNER(a, b) a##b
 #define LAMINA_CONCAT(a, b) LAMINA_CONCAT_INNER(a, b)
 /// `LAMINA_ASSIGN(auto x, f())`: x is the value of f(), or the enclosing function returns its error.
-#define LAMINA_ASSIGN(declaration, expression) \
-  LAMINA_ASSIGN_INNER(LAMINA_CONCAT(lamina_result_, __LINE__), declaration, expression)
-#define LAMINA_ASSIGN_INNER(name, declaration, expression)       \
-  auto name = (expression);                                      \
-  if (!name.ok()) return ::lamina::Error(name.error());          \
+#define LAMINA_ASSIGN(declaration, expression) LAMINA_ASSIGN_INNER(LAMINA_CONCAT(lamina_result_, __LINE__), declaration, expression)
+#define LAMINA_ASSIGN_INNER(name, declaration, expression) \
+  auto name = (expression);                                \
+  if (!name.ok()) return ::lamina::Error(name.error());    \
   declaration = std::move(name).value()

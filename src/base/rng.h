@@ -6,6 +6,7 @@
 
 namespace lamina {
 
+/// Ten rounds: four uniform 32-bit words. The published test vectors are in tests/base/rng_test.cc.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 /// Uniform in [0, 1), 53 bits, keyed by (seed, stream, index): the sampler uses (seed, choice index, output position).

@@ -10,7 +10,8 @@ namespace lamina {
 /// Runs one job at a time on all threads. Workers spin briefly, then park; they never spin when threads outnumber CPUs.
 class ThreadTeam {
  public:
-  /// `threads` >= 1; `cpus` is what the process may use (decides whether workers spin at all).
+  /// `threads` >= 1; `cpus` is what the process may use (decides whether workers spin at all). When the system refuses a thread the team
+  /// is smaller: see size().
   explicit ThreadTeam(int threads, int cpus);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -26,7 +27,8 @@ class ThreadTeam {
     run_raw([](void* context, int thread) { (*static_cast<Fn*>(context))(thread); }, const_cast<void*>(static_cast<const void*>(&f)));
   }
 
-  /// Splits [0, n) in chunks of at least `grain` that threads claim in order; calls f(begin, end, thread_index).
+  /// Splits [0, n) in chunks that threads claim in order; calls f(begin, end, thread_index). A chunk is a multiple of `grain` (>= 1) except
+  /// the last, which ends at n; about four a thread where n allows. One chunk, or one thread: a direct call.
   /// Which thread gets which chunk is not fixed: a result must not depend on it.
   template <class F>
   void parallel_for(int64_t n, int64_t grain, F&& f) {

@@ -1,6 +1,7 @@
 #pragma once
 // UTF-8 as the tokenizers need it.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,8 +14,10 @@ inline constexpr char32_t kReplacement = 0xFFFD;
 size_t valid_utf8_prefix(std::string_view text);
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
-/// Decodes the code point at `pos` and advances it; an invalid byte gives U+FFFD and advances over the maximal invalid part.
+/// Decodes the code point at `pos` (< text.size()) and advances it; an invalid byte gives U+FFFD and advances over the maximal invalid
+/// part.
 char32_t next_code_point(std::string_view text, size_t& pos);
+/// Appends the character; a surrogate or a value above U+10FFFF as U+FFFD.
 void append_utf8(std::string& out, char32_t code_point);
 
 /// Replaces each maximal invalid part by one U+FFFD (as Rust's from_utf8_lossy).

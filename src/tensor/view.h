@@ -51,8 +51,10 @@ struct Activation {
   int64_t stride = 0;  // elements
 
   Activation() = default;
-  Activation(ConstF32View v) : dtype(DType::kF32), data(v.data), rows(v.rows), cols(v.cols), stride(v.stride) {}  // NOLINT(google-explicit-constructor)
-  Activation(MatrixView<const uint16_t> v) : dtype(DType::kBF16), data(v.data), rows(v.rows), cols(v.cols), stride(v.stride) {}  // NOLINT(google-explicit-constructor)
+  Activation(ConstF32View v)
+      : dtype(DType::kF32), data(v.data), rows(v.rows), cols(v.cols), stride(v.stride) {}  // NOLINT(google-explicit-constructor)
+  Activation(MatrixView<const uint16_t> v)
+      : dtype(DType::kBF16), data(v.data), rows(v.rows), cols(v.cols), stride(v.stride) {}  // NOLINT(google-explicit-constructor)
   ConstF32View f32() const {
     LAMINA_CHECK(dtype == DType::kF32, "activation is not f32");
     return {static_cast<const float*>(data), rows, cols, stride};
@@ -83,8 +85,10 @@ struct MutableActivation {
   }
   /// Rounds to bf16 when that is the dtype.
   void store(int64_t r, int64_t c, float value) const {
-    if (dtype == DType::kF32) static_cast<float*>(data)[r * stride + c] = value;
-    else static_cast<uint16_t*>(data)[r * stride + c] = f32_to_bf16(value);
+    if (dtype == DType::kF32)
+      static_cast<float*>(data)[r * stride + c] = value;
+    else
+      static_cast<uint16_t*>(data)[r * stride + c] = f32_to_bf16(value);
   }
 };
 

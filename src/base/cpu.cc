@@ -1,0 +1,86 @@
+#include "base/cpu.h"
+
+#include "base/strings.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace lamina {
+namespace {
+
+constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512"};
+
+bool has(uint32_t word, int bit) { return (word >> bit & 1U) != 0; }
+
+/// What `isa` needs and `features` lacks; empty when the path can run.
+std::string missing_for(Isa isa, const CpuFeatures& features) {
+  if (isa == Isa::kRef) return {};
+  if (!features.avx2) return "AVX2, FMA and F16C";
+  if (isa == Isa::kAvx2) return {};
+  if (!features.avx512) return "AVX-512 F, BW, DQ and VL";
+  if (!features.avx512_bf16) return "AVX-512 BF16";
+  return {};
+}
+
+Isa fastest(const CpuFeatures& features) {
+  for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
+    if (missing_for(isa, features).empty()) return isa;
+  }
+  return Isa::kRef;
+}
+
+}  // namespace
+
+const char* isa_name(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
+
+Result<Isa> parse_isa(std::string_view name) {
+  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+    if (name == isa_name(isa)) return isa;
+  }
+  return error("LAMINA_ISA=", name, ": no such kernel path; use ref, avx2 or avx512");
+}
+
+CpuidWords read_cpuid() {
+  CpuidWords words;
+#if defined(__x86_64__)
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d)) words.leaf1_ecx = c;
+  uint32_t last_subleaf = 0;
+  if (__get_cpuid_count(7, 0, &last_subleaf, &b, &c, &d)) words.leaf7_ebx = b, words.leaf7_ecx = c, words.leaf7_edx = d;
+  if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) words.leaf7_1_eax = a;
+  if (has(words.leaf1_ecx, 27)) {  // OSXSAVE: without it xgetbv is an invalid instruction
+    uint32_t low = 0, high = 0;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    words.xcr0 = uint64_t{high} << 32 | low;
+  }
+#endif
+  return words;
+}
+
+CpuFeatures decode_features(const CpuidWords& words) {
+  constexpr uint64_t kYmm = 0x6, kZmm = 0xE6;  // XCR0: SSE and AVX state; the same with opmask and both zmm halves
+  const bool osxsave = has(words.leaf1_ecx, 27);
+  const bool ymm = osxsave && (words.xcr0 & kYmm) == kYmm;
+  const bool zmm = osxsave && (words.xcr0 & kZmm) == kZmm;
+  CpuFeatures features;
+  const bool avx = has(words.leaf1_ecx, 28), fma = has(words.leaf1_ecx, 12), f16c = has(words.leaf1_ecx, 29);
+  features.avx2 = ymm && avx && fma && f16c && has(words.leaf7_ebx, 5);
+  const bool f = has(words.leaf7_ebx, 16), dq = has(words.leaf7_ebx, 17), bw = has(words.leaf7_ebx, 30), vl = has(words.leaf7_ebx, 31);
+  features.avx512 = zmm && features.avx2 && f && dq && bw && vl;
+  features.avx512_bf16 = features.avx512 && has(words.leaf7_1_eax, 5);
+  features.avx512_vnni = features.avx512 && has(words.leaf7_ecx, 11);
+  return features;
+}
+
+Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced) {
+  const Isa best = fastest(features);
+  if (forced.empty()) return best;
+  LAMINA_ASSIGN(const Isa isa, parse_isa(forced));
+  const std::string missing = missing_for(isa, features);
+  if (missing.empty()) return isa;
+  return error("LAMINA_ISA=", forced, ": this processor or its operating system does not offer ", missing, "; the fastest path here is ",
+               isa_name(best));
+}
+
+}  // namespace lamina

@@ -23,6 +23,13 @@ struct SamplingParams {
   std::optional<uint64_t> seed;         // none: a fresh one is drawn and returned
 };
 
+/// How length-dependent rope tables bind to a request (numeric contract, rule 10).
+enum class RopeLengthRule {
+  kNone,             // tables do not depend on length
+  kAtAdmission,      // dynamic NTK: the prompt's length, kept while decoding
+  kSwitchAtOriginal  // longrope: short tables until the request exceeds the original length, then everything again with the long ones
+};
+
 enum class FinishReason { kNone, kStop, kLength, kAbort };
 /// "stop", "length", "abort"; "" while running.
 const char* finish_reason_name(FinishReason reason);

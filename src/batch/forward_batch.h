@@ -2,7 +2,6 @@
 // One step's input to the model and its output: values and views, no logic.
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "api/types.h"
@@ -43,16 +42,17 @@ struct ForwardBatch {
   }
 };
 
-/// Logits rows in the order of the sequences; a sequence with kNone has none.
-struct LogitsOutput {
+/// What a forward leaves: views into the step's memory, valid until the next step.
+struct ModelOutput {
+  /// Rows of `hidden` that belong to a sequence.
   struct Rows {
-    int64_t first_row = 0;  // in `logits`
+    int64_t first = 0;
     int64_t count = 0;
   };
-  F32View logits;                    // [rows, vocab], the model's vocabulary without padding
-  std::vector<Rows> rows;            // one a sequence
-  F32View pooled;                    // [sequences that asked, hidden], L2-normalised
-  std::vector<F32View> aux_hidden;   // captured states, one [rows, hidden] a capture layer
+  Activation hidden;                // [selected rows, hidden] after the final norm, as the head multiplies it
+  std::vector<Rows> rows;           // one a sequence, in order; count 0 where none were asked for
+  F32View pooled;                   // [sequences that pool, hidden], L2-normalised, in order
+  std::vector<F32View> aux_hidden;  // captured residual streams, one [real rows, hidden] a capture layer
 };
 
 }  // namespace lamina

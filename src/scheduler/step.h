@@ -17,13 +17,6 @@ struct KvCapacity {
   int64_t tokens() const { return int64_t{pages} * page_size; }
 };
 
-/// How length-dependent rope tables bind to a request (numeric contract, rule 10).
-enum class RopeLengthRule {
-  kNone,             // tables do not depend on length
-  kAtAdmission,      // dynamic NTK: the prompt's length, kept while decoding
-  kSwitchAtOriginal  // longrope: short tables until the request exceeds the original length, then everything again with the long ones
-};
-
 /// One request's share of a step: positions [prefix_len, prefix_len + token_count).
 struct StepEntry {
   RequestId request;

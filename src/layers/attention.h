@@ -1,0 +1,68 @@
+#pragma once
+// RadixAttention: the adapter between a model's attention and the paged KV pool. It knows this rank's heads and shapes; where keys and
+// values live is in the batch.
+
+#include <memory>
+#include <string>
+
+#include "kernels/attention.h"
+#include "layers/context.h"
+
+namespace lamina {
+
+enum class AttentionType { kDecoder, kDecoderBidirectional, kEncoderOnly };
+
+struct RadixAttentionSpec {
+  std::string name;         // "model.layers.3.self_attn.attn"
+  LayerId layer_id;         // global
+  int q_heads = 0;          // this rank's
+  int kv_heads = 0;         // this rank's
+  int qk_dim = 0;
+  int v_dim = 0;            // 0: qk_dim
+  float scale = 1.0F;
+  float logit_cap = 0.0F;   // 0: off
+  int64_t window = -1;      // -1: off; else the token itself and window - 1 before it
+  AttentionType type = AttentionType::kDecoder;
+  bool cross_attention = false;  // refused
+};
+
+/// One call of the backend: real rows only. `keys` and `values` are this step's (already rotated), empty when nothing is to be written.
+struct AttentionCall {
+  const RadixAttentionSpec& spec;
+  ConstF32View q;               // [real rows, q_heads * qk_dim]
+  ConstF32View keys, values;    // [kv rows, kv_heads * dim]
+  bool save_kv_cache = true;    // false: K/V of this step are in the pool already (or must not be written)
+  MutableActivation out;        // [real rows, q_heads * v_dim]
+};
+
+/// Virtual seam: how attention over the pool is computed.
+class AttentionBackend {
+ public:
+  virtual ~AttentionBackend() = default;
+  virtual const char* name() const = 0;
+  virtual void forward(ForwardContext& ctx, const AttentionCall& call) = 0;
+  /// Stage memory a call over this spec may take.
+  virtual size_t stage_bytes(const RadixAttentionSpec& spec, int threads) const = 0;
+};
+/// The fast paged backend over kernels::attention.
+std::unique_ptr<AttentionBackend> make_paged_backend();
+/// Naive, in float64, one row at a time: the oracle that ships beside it (`--attention-backend reference`).
+std::unique_ptr<AttentionBackend> make_reference_backend();
+
+class RadixAttention {
+ public:
+  /// What is not supported (cross-attention, heads that do not divide) is recorded in `build`.
+  RadixAttention(BuildContext& build, RadixAttentionSpec spec);
+
+  /// q [rows, q_heads * qk_dim]; k, v [kv rows, kv_heads * dim], kv rows may differ from rows. Only real rows are computed; padded
+  /// rows are not written to KV and come out zero. `out_dtype`: what the output projection multiplies.
+  Activation forward(ForwardContext& ctx, ConstF32View q, ConstF32View k, ConstF32View v, DType out_dtype, bool save_kv_cache = true) const;
+
+  const RadixAttentionSpec& spec() const { return spec_; }
+  KvLayerShape kv_shape() const { return {spec_.kv_heads, spec_.qk_dim, spec_.v_dim}; }
+
+ private:
+  RadixAttentionSpec spec_;
+};
+
+}  // namespace lamina

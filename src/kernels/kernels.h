@@ -3,6 +3,7 @@
 // Every path obeys the numeric contract (DESIGN 3): one output element is accumulated in the same order whatever the number of
 // rows, threads or chunks; bits may differ between paths, never within one.
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 
@@ -31,8 +32,23 @@ struct RopeArgs {
 /// Keys or values of one layer: where row `slots[t]` of the pool begins. Element type kF32 or kBF16.
 struct KvTarget {
   DType dtype = DType::kBF16;
-  void* base = nullptr;       // [slots, heads, head_dim]
-  int64_t slot_stride = 0;    // elements from slot to slot
+  void* base = nullptr;     // [slots, heads, head_dim]
+  int64_t slot_stride = 0;  // elements from slot to slot
+};
+
+/// A contiguous run of values, made from anything a std::span takes. Plain data: the ISA translation units must not instantiate
+/// inline functions of the library, which the linker could merge into code that runs on every CPU.
+template <class T>
+struct Run {
+  const T* data = nullptr;
+  int64_t size = 0;
+  template <class Range>
+    requires std::convertible_to<const Range&, std::span<const T>>
+  Run(const Range& range) {  // NOLINT(google-explicit-constructor)
+    const std::span<const T> span(range);
+    data = span.data();
+    size = static_cast<int64_t>(span.size());
+  }
 };
 
 struct Kernels {
@@ -40,13 +56,14 @@ struct Kernels {
 
   // --- matmul -------------------------------------------------------------------------------------------------------------------
   /// Packs rows [row, row + count) of a source matrix (row-major [.., K] of `src_dtype`, `src` = first of these rows) into `packed`;
-  /// rounds when the panel type is narrower. Different rows of one panel may be packed by different threads only in whole panels.
+  /// rounds when the panel type is narrower. src_dtype is kF32, kF16 or kBF16; src_stride counts elements; `src` need not be aligned.
+  /// The call that packs row n - 1 also clears the rows beyond n. Threads may pack different panels at once, never parts of one.
   void (*pack_rows)(const PackedMatrix& packed, int64_t row, int64_t count, const void* src, DType src_dtype, int64_t src_stride);
   /// Copies row `row` of `packed` to out[0, K) in f32 (embedding look-up out of the packed copy).
   void (*unpack_row)(const PackedMatrix& packed, int64_t row, float* out);
   /// out[m, n] = sum_k x[m, k] * w[n, k] (+ bias[n]) for panels [panel_begin, panel_end) of w. x must be bf16 when
   /// `packed.compute == kBF16`, else f32. Accumulates in f32 over the whole K in one order for every number of rows.
-  /// x.cols == packed.k. out has at least packed.n columns; columns >= packed.n are not written.
+  /// x.cols == packed.k. out has x.rows rows and at least packed.n columns; columns >= packed.n are not written. bias may be null.
   void (*matmul_panels)(const Activation& x, const PackedMatrix& packed, const float* bias, F32View out, int64_t panel_begin,
                         int64_t panel_end);
 
@@ -62,7 +79,7 @@ struct Kernels {
   void (*silu_and_mul)(ConstF32View gate_up, MutableActivation out);
   void (*round_to_bf16)(ConstF32View x, MutableActivation out);
   /// Writes x [tokens, heads * head_dim] to the pool at slots[t], rounded to the target's dtype.
-  void (*store_kv)(ConstF32View x, std::span<const int64_t> slots, KvTarget target);
+  void (*store_kv)(ConstF32View x, Run<int64_t> slots, KvTarget target);
 
   // --- attention ------------------------------------------------------------------------------------------------------------------
   /// One work item; see attention.h.
@@ -70,9 +87,15 @@ struct Kernels {
 
   // --- sampling -------------------------------------------------------------------------------------------------------------------
   /// Index of the largest value, lowest index on ties; NaN never wins. -1 when every value is NaN.
-  int64_t (*argmax)(std::span<const float> values);
-  /// log(sum(exp(values))), in f64 of f32 maxima.
-  double (*log_sum_exp)(std::span<const float> values);
+  int64_t (*argmax)(Run<float> values);
+  /// log(sum(exp(values))): f32 exponentials of differences to the maximum, f64 sum of their block sums. -inf when all are.
+  double (*log_sum_exp)(Run<float> values);
+
+  // --- ceilings (see ceiling.h) ------------------------------------------------------------------------------------------------------
+  /// Runs `rounds` rounds of multiply-adds of this path's bf16 matmul over independent accumulators; the floating-point operations done.
+  double (*dot_burst)(int64_t rounds);
+  /// Reads `count` 64-byte lines once, in order; returns something that depends on all of them.
+  uint64_t (*read_lines)(const void* data, int64_t count);
 };
 
 /// The table of a path; CHECK that this CPU has it (choose_isa decides). Constant-initialised, no state.
@@ -80,5 +103,10 @@ const Kernels& table(Isa isa);
 
 /// matmul over the whole matrix on all threads: threads claim runs of panels, never a part of K.
 void matmul(const Kernels& kernels, ThreadTeam& team, const Activation& x, const PackedMatrix& packed, const float* bias, F32View out);
+
+/// attention_item over all of `sequences`, items claimed by all threads. `scratch`: team.size() * attention_scratch_bytes(args) bytes,
+/// 64-byte aligned. Rows of `out` that belong to no sequence are not touched.
+void attention(const Kernels& kernels, ThreadTeam& team, const AttentionArgs& args, std::span<const AttentionSequence> sequences,
+               void* scratch);
 
 }  // namespace lamina::kernels

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <atomic>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "kernels/tables.h"
+
+namespace lamina::kernels {
+
+const Kernels& table(Isa isa) {
+  static const CpuFeatures features = decode_features(read_cpuid());
+  switch (isa) {
+    case Isa::kRef:
+      return kRefKernels;
+    case Isa::kAvx2:
+      LAMINA_CHECK(features.avx2, "this CPU has no AVX2");
+      return kRefKernels;
+    case Isa::kAvx512:
+      LAMINA_CHECK(features.avx512 && features.avx512_bf16, "this CPU has no AVX-512 with bf16");
+      return kRefKernels;
+  }
+  check_failed(__FILE__, __LINE__, "isa", "unknown ISA");
+}
+
+void matmul(const Kernels& kernels, ThreadTeam& team, const Activation& x, const PackedMatrix& packed, const float* bias, F32View out) {
+  LAMINA_CHECK(x.cols == packed.k, "matmul: columns of x and of the weights differ");
+  LAMINA_CHECK(x.dtype == packed.compute, "matmul: x must be in the dtype the weights are multiplied in");
+  LAMINA_CHECK(out.rows == x.rows && out.cols >= packed.n, "matmul: output shape");
+  if (x.rows == 0) return;
+  team.parallel_for(packed.panels(), 1, [&](int64_t begin, int64_t end, int) { kernels.matmul_panels(x, packed, bias, out, begin, end); });
+}
+
+int64_t attention_tile(const AttentionArgs& args) {
+  constexpr int64_t kRows = 64;
+  return std::max<int64_t>(1, kRows / (args.q_heads / args.kv_heads));
+}
+
+size_t attention_scratch_bytes(const AttentionArgs& args) {
+  const auto pad = [](int64_t dim) { return (dim + 31) / 32 * 32; };  // whole pairs of the widest vector
+  const int64_t rows = attention_tile(args) * (args.q_heads / args.kv_heads);
+  const int64_t floats = rows * pad(args.qk_dim)                // queries
+                         + rows * (kAttentionBlock + 32)        // scores, running maximum and sum
+                         + rows * pad(args.v_dim)               // output accumulators
+                         + kAttentionBlock * (pad(args.qk_dim)  // a block of keys
+                                              + pad(args.v_dim));
+  return static_cast<size_t>(floats) * sizeof(float) + kAttentionBlock * sizeof(void*) * 4;
+}
+
+namespace {
+
+/// Walks the items of a batch in order: for each sequence its tiles, latest (longest) first, for each tile its kv heads.
+class ItemCursor {
+ public:
+  ItemCursor(const AttentionArgs& args, std::span<const AttentionSequence> sequences)
+      : sequences_(sequences), tile_(attention_tile(args)), heads_(args.kv_heads) {}
+
+  /// The item of global index `index`, which must not decrease from call to call; false beyond the last.
+  bool find(int64_t index, AttentionItem& item) {
+    while (sequence_ < sequences_.size() && index >= first_ + items(sequences_[sequence_])) first_ += items(sequences_[sequence_++]);
+    if (sequence_ == sequences_.size()) return false;
+    const AttentionSequence& sequence = sequences_[sequence_];
+    const int64_t tile = tiles(sequence) - 1 - (index - first_) / heads_;
+    item.sequence = &sequence;
+    item.row_begin = tile * tile_;
+    item.row_count = std::min(tile_, sequence.query_count - item.row_begin);
+    item.kv_head = static_cast<int>((index - first_) % heads_);
+    return true;
+  }
+
+ private:
+  int64_t tiles(const AttentionSequence& sequence) const { return (sequence.query_count + tile_ - 1) / tile_; }
+  int64_t items(const AttentionSequence& sequence) const { return tiles(sequence) * heads_; }
+
+  std::span<const AttentionSequence> sequences_;
+  int64_t tile_;
+  int64_t heads_;
+  size_t sequence_ = 0;
+  int64_t first_ = 0;  // index of the first item of sequences_[sequence_]
+};
+
+}  // namespace
+
+void attention(const Kernels& kernels, ThreadTeam& team, const AttentionArgs& args, std::span<const AttentionSequence> sequences,
+               void* scratch) {
+  LAMINA_CHECK(args.kv_heads > 0 && args.q_heads % args.kv_heads == 0, "attention: q heads must be a multiple of kv heads");
+  LAMINA_CHECK(args.keys.dtype == args.values.dtype, "attention: keys and values differ in dtype");
+  const size_t bytes = attention_scratch_bytes(args);
+  std::atomic<int64_t> next{0};
+  team.run([&](int thread) {
+    void* own = static_cast<char*>(scratch) + static_cast<size_t>(thread) * bytes;
+    ItemCursor cursor(args, sequences);
+    AttentionItem item;
+    while (cursor.find(next.fetch_add(1, std::memory_order_relaxed), item)) kernels.attention_item(args, item, own);
+  });
+}
+
+}  // namespace lamina::kernels

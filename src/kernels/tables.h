@@ -1,0 +1,12 @@
+#pragma once
+// The tables behind kernels::table(); each is defined by its ISA's translation unit.
+
+#include "kernels/kernels.h"
+
+namespace lamina::kernels {
+
+extern const Kernels kRefKernels;
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+
+}  // namespace lamina::kernels

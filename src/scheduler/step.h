@@ -17,11 +17,19 @@ struct KvCapacity {
   int64_t tokens() const { return int64_t{pages} * page_size; }
 };
 
-/// One request's share of a step: positions [prefix_len, prefix_len + token_count).
+/// How length-dependent rope tables bind to a request (numeric contract, rule 10).
+enum class RopeLengthRule {
+  kNone,             // tables do not depend on length; rope_length is 0
+  kAtAdmission,      // dynamic NTK: max(prompt, original length), kept while decoding and after a retraction
+  kSwitchAtOriginal  // longrope: the original length until the request exceeds it, then everything again with original + 1
+};
+
+/// One request's share of a step: positions [prefix_len, prefix_len + token_count). A request has at most one entry in a plan. Positions
+/// that an earlier entry computed may come again (after a retraction or a rope switch): their K/V are then written anew.
 struct StepEntry {
   RequestId request;
   int32_t token_begin = 0, token_count = 0;  // into StepPlan::tokens
-  int32_t page_begin = 0, page_count = 0;    // into StepPlan::pages: the table that covers prefix and tokens
+  int32_t page_begin = 0, page_count = 0;    // into StepPlan::pages: the table that covers prefix and tokens, no more
   int64_t prefix_len = 0;
   int64_t rope_length = 0;  // see RopeLengthRule
   bool sample = false;      // the last row's logits choose the next token
@@ -36,10 +44,11 @@ struct StepAdmission {
   std::vector<TokenId> prompt;
 };
 
+/// Decodes first, then prefill chunks. A plan may have only `released`.
 struct StepPlan {
   int64_t step = 0;
   std::vector<StepAdmission> admitted;
-  std::vector<RequestId> released;  // will not occur again
+  std::vector<RequestId> released;  // will not occur again; one that was cancelled while it waited has never occurred
   std::vector<StepEntry> entries;
   std::vector<TokenId> tokens;
   std::vector<PageId> pages;
@@ -51,9 +60,9 @@ struct StepPlan {
 
 struct StepOutput {
   RequestId request;
-  std::optional<TokenId> token;         // when the entry sampled
-  std::vector<float> prompt_logits;     // [rows, vocab] when all_logits
-  std::vector<float> embedding;         // [hidden] when pool
+  std::optional<TokenId> token;      // when the entry sampled
+  std::vector<float> prompt_logits;  // [rows, vocab] when all_logits
+  std::vector<float> embedding;      // [hidden] when pool
 };
 
 struct StepResult {

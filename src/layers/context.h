@@ -7,6 +7,7 @@
 
 #include "batch/forward_batch.h"
 #include "batch/kv_store.h"
+#include "layers/boundary/stage.h"
 #include "parallel/topology.h"
 #include "tensor/buffer.h"
 #include "weights/format.h"
@@ -91,6 +92,7 @@ struct ForwardContext {
   StepMemory& memory;
   KvStore& kv;
   AttentionBackend& attention;
+  BatchVariant variant = BatchVariant::kOrdinary;
   TapSink* taps = nullptr;
 
   Arena& arena() { return memory.stage(); }

@@ -36,6 +36,7 @@ struct RotarySpec {
   friend bool operator==(const RotarySpec&, const RotarySpec&) = default;
 };
 
+/// The frequencies of one spec. Immutable.
 class RotaryEmbedding {
  public:
   /// Errors name the key that does not fit.
@@ -43,31 +44,37 @@ class RotaryEmbedding {
 
   const RotarySpec& spec() const { return spec_; }
   RopeLengthRule length_rule() const;
-  /// The length from which tables differ: longrope's original length, dynamic NTK's max_position; 0 for other kinds.
+  /// The last length that has the plain table; a request that is longer has another. longrope: the original length; dynamic NTK:
+  /// max_position; 0 for kinds that do not depend on length.
   int64_t threshold() const;
   /// Writes rotary_dim / 2 inverse frequencies for a request of `rope_length`.
   void inverse_frequencies(int64_t rope_length, double* out) const;
   /// Factor on cos and sin.
-  double magnitude() const;
-  /// cos_sin[t] = magnitude * (cos(p_t * inv_i)..., sin(p_t * inv_i)...) in f64, rounded once.
+  double magnitude() const { return magnitude_; }
+  /// cos_sin[t] = magnitude * (cos(p_t * inv_i)..., sin(p_t * inv_i)...) in f64, rounded once. [rows, rotary_dim]; positions has one entry
+  /// a row, without an upper limit (tables are computed, not stored).
   void fill(const int64_t* positions, int64_t rope_length, F32View cos_sin) const;
 
  private:
-  explicit RotaryEmbedding(RotarySpec spec) : spec_(std::move(spec)) {}
+  explicit RotaryEmbedding(RotarySpec spec);
+  /// Inverse frequency `i` for a request longer than threshold().
+  double long_frequency(size_t i, int64_t rope_length) const;
+
   RotarySpec spec_;
-  std::vector<double> base_frequencies_;  // kinds that do not depend on length; longrope: the short ones
-  std::vector<double> long_frequencies_;
+  std::vector<double> frequencies_;  // [rotary_dim / 2], of requests up to threshold()
+  double magnitude_ = 1.0;
 };
 
 /// The distinct embeddings of a model. Tables of a step are computed once and shared by all layers of a kind.
 class RotarySet {
  public:
-  /// Index of the embedding of `spec`, made at first use.
+  /// Index of the embedding of `spec`, made at first use. Not after the first prepare().
   Result<int> add(const RotarySpec& spec);
   const RotaryEmbedding& at(int index) const { return embeddings_[static_cast<size_t>(index)]; }
   int size() const { return static_cast<int>(embeddings_.size()); }
 
-  /// Computes [rows, rotary_dim] of every embedding for the batch into step memory.
+  /// Computes [rows, rotary_dim] of every embedding for the batch into step memory, each sequence by its own rope_length; rows of
+  /// padding are zero. Does not allocate.
   void prepare(ForwardContext& ctx);
   /// The step's table of embedding `index`; after prepare().
   ConstF32View table(int index) const { return tables_[static_cast<size_t>(index)]; }

@@ -69,6 +69,13 @@ struct Activation {
     out.rows = count;
     return out;
   }
+  /// Columns [begin, begin + count) of every row.
+  Activation columns(int64_t begin, int64_t count) const {
+    Activation out = *this;
+    out.data = static_cast<const char*>(data) + begin * dtype_bytes(dtype);
+    out.cols = count;
+    return out;
+  }
 };
 
 /// A writable Activation: where a norm or an activation function leaves the next matmul's input.
@@ -82,6 +89,12 @@ struct MutableActivation {
     Activation a;
     a.dtype = dtype, a.data = data, a.rows = rows, a.cols = cols, a.stride = stride;
     return a;
+  }
+  MutableActivation slice(int64_t begin, int64_t count) const {
+    MutableActivation out = *this;
+    out.data = static_cast<char*>(data) + begin * stride * dtype_bytes(dtype);
+    out.rows = count;
+    return out;
   }
   /// Rounds to bf16 when that is the dtype.
   void store(int64_t r, int64_t c, float value) const {

@@ -1,0 +1,47 @@
+#include "layers/logits.h"
+
+#include <cstring>
+
+namespace lamina {
+namespace {
+
+int64_t wanted_rows(const BatchSequence& sequence) {
+  switch (sequence.logits) {
+    case LogitsRows::kNone: return 0;
+    case LogitsRows::kLast: return 1;
+    case LogitsRows::kAll: return sequence.row_count;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void LogitsProcessor::select(ForwardContext& ctx, ConstF32View hidden, ModelOutput& out) const {
+  int64_t total = 0;
+  for (const BatchSequence& sequence : ctx.batch.sequences) {
+    out.rows.push_back({total, wanted_rows(sequence)});
+    total += out.rows.back().count;
+  }
+  const MutableActivation selected = ctx.memory.step().activation(head_.input_dtype(), total, hidden.cols);
+  for (size_t s = 0; s < ctx.batch.sequences.size(); ++s) {
+    const BatchSequence& sequence = ctx.batch.sequences[s];
+    const auto [first, count] = out.rows[s];
+    const ConstF32View rows = hidden.slice(sequence.row_begin + sequence.row_count - count, count);
+    const MutableActivation target = selected.slice(first, count);
+    if (selected.dtype == DType::kBF16) {
+      ctx.compute.kernels->round_to_bf16(rows, target);
+    } else {
+      for (int64_t r = 0; r < count; ++r) {
+        std::memcpy(static_cast<float*>(target.data) + r * target.stride, rows.row(r), static_cast<size_t>(rows.cols) * sizeof(float));
+      }
+    }
+  }
+  out.hidden = selected.view();
+}
+
+F32View LogitsProcessor::compute(ForwardContext& ctx, const ModelOutput& out, int64_t first, int64_t count) const {
+  ctx.memory.next_stage();
+  return head_.forward(ctx, out.hidden.slice(first, count));
+}
+
+}  // namespace lamina

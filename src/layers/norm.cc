@@ -1,0 +1,49 @@
+#include "layers/norm.h"
+
+#include "base/strings.h"
+
+namespace lamina {
+namespace {
+constexpr int64_t kRowGrain = 4;  // rows a thread claims at least: below that the fork costs more than the rows
+}
+
+RmsNorm::RmsNorm(BuildContext& build, std::string name, int64_t width, double eps)
+    : name_(std::move(name)), width_(width), eps_(static_cast<float>(eps)) {
+  auto store = std::make_unique<VectorStore>(width);
+  weight_ = store.get();
+  build.params().add({.name = cat(name_, ".weight"),
+                      .parts = {{"", {.rule = ShardRule::kReplicate, .units = width, .unit = 1, .group = nullptr}}},
+                      .cols = {},
+                      .store = std::move(store)});
+}
+
+MutableActivation RmsNorm::output(ForwardContext& ctx, int64_t rows) const {
+  return ctx.arena().activation(consumer_ == nullptr ? DType::kF32 : consumer_->input_dtype(), rows, width_);
+}
+
+size_t RmsNorm::stage_bytes(int64_t rows) const { return static_cast<size_t>(rows * (width_ * 4 + 64)) + 64; }
+
+Activation RmsNorm::forward(ForwardContext& ctx, ConstF32View x) const {
+  const MutableActivation out = output(ctx, x.rows);
+  ctx.compute.team->parallel_for(x.rows, kRowGrain, [&](int64_t begin, int64_t end, int) {
+    ctx.compute.kernels->rms_norm(x.slice(begin, end - begin), args(), out.slice(begin, end - begin));
+  });
+  return out.view();
+}
+
+Activation RmsNorm::add_forward(ForwardContext& ctx, F32View residual, ConstF32View x) const {
+  const MutableActivation out = output(ctx, x.rows);
+  ctx.compute.team->parallel_for(x.rows, kRowGrain, [&](int64_t begin, int64_t end, int) {
+    const int64_t count = end - begin;
+    ctx.compute.kernels->add_rms_norm(residual.slice(begin, count), x.slice(begin, count), args(), out.slice(begin, count));
+  });
+  return out.view();
+}
+
+void RmsNorm::forward_heads(ForwardContext& ctx, F32View x, int heads) const {
+  ctx.compute.team->parallel_for(x.rows, kRowGrain, [&](int64_t begin, int64_t end, int) {
+    ctx.compute.kernels->head_rms_norm(x.slice(begin, end - begin), heads, static_cast<int>(width_), args());
+  });
+}
+
+}  // namespace lamina

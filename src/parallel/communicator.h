@@ -8,6 +8,7 @@
 
 namespace lamina {
 
+/// Every call is collective: all ranks of the group make it, with views of one shape, and it returns when the rank's own view is done.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -15,9 +16,9 @@ class Communicator {
   virtual int rank() const = 0;
   /// In place; every rank ends with the same bits.
   virtual void all_reduce_sum(F32View values) = 0;
-  /// out[rows, local.cols * size]: the ranks' columns side by side in rank order.
+  /// out[rows, local.cols * size]: the ranks' columns side by side in rank order. `out` must not overlap any rank's `local`.
   virtual void all_gather_columns(ConstF32View local, F32View out) = 0;
-  /// In place element-wise maximum (row maxima of activation quantisation).
+  /// In place element-wise maximum (row maxima of activation quantisation); values are not NaN.
   virtual void all_reduce_max(F32View values) = 0;
   virtual void barrier() = 0;
 };
@@ -33,7 +34,7 @@ class SelfCommunicator final : public Communicator {
   void barrier() override {}
 };
 
-/// Communicators of `size` ranks that are threads of this process; each is used by one thread.
+/// Communicators of `size` >= 1 ranks that are threads of this process; each is used by one thread.
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size);
 
 }  // namespace lamina

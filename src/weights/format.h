@@ -1,6 +1,6 @@
 #pragma once
-// The weight-format seam: linear = shard spec x weight format x kernel. A format is one file in weights/format/; it declares the tensors of a
-// linear layer, packs them, multiplies, and says how its input is rounded. Layers and models never ask which format they have.
+// The weight-format seam: linear = shard spec x weight format x kernel. A format is one file in weights/format/; it declares the tensors of
+// a linear layer, packs them, multiplies, and says how its input is rounded. Layers and models never ask which format they have.
 
 #include <memory>
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace lamina {
 
-/// A run of path components rewritten where it matches whole components: {"language_model.model", "model"}.
+/// A run of path components rewritten where it matches whole components: {"language_model.model", "model"}. An empty `to` removes them.
 /// `anchored`: only at the start of the name.
 struct RenameRule {
   std::string from;
@@ -16,7 +16,8 @@ struct RenameRule {
   bool anchored = true;
 };
 
-/// Tensors that are rightly not loaded. A name matches when `components` is a run of its components ("*" matches one component, "#" a number).
+/// Tensors that are rightly not loaded. A name matches when `components` is a run of its components. "*" matches one component, "#" a
+/// number, "#28+" a number of at least 28 (so that "model.layers.#28+" are the layers a 28-layer model does not have).
 struct SkipRule {
   std::string components;
   std::string reason;
@@ -27,15 +28,24 @@ class NameMap {
   NameMap() = default;
   NameMap(std::vector<RenameRule> renames, std::vector<SkipRule> skips);
 
-  /// The parameter name a tensor name stands for, after renames.
+  /// The parameter name a tensor name stands for: one pass from left to right, at each component the longest rule that matches there;
+  /// what a rule wrote is not matched again. The loader takes a name that a parameter owns as it is, before any rename.
   std::string rename(std::string_view tensor) const;
-  /// The reason why the tensor is skipped, if a rule says so. A tensor that a parameter owns is loaded whatever the rules say, except
-  /// that this is decided by the loader.
+  /// The reason of the first rule that matches the name or its renamed form. The loader asks only for names that nothing owns.
   std::optional<std::string> skip_reason(std::string_view tensor) const;
 
  private:
-  std::vector<RenameRule> renames_;  // longest `from` first
-  std::vector<SkipRule> skips_;
+  using Path = std::vector<std::string>;
+  struct Rename {
+    Path from, to;
+    bool anchored;
+  };
+  struct Skip {
+    Path pattern;
+    std::string reason;
+  };
+  std::vector<Rename> renames_;  // longest `from` first
+  std::vector<Skip> skips_;
 };
 
 }  // namespace lamina

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -64,13 +65,19 @@ struct Param {
 /// Owns every parameter of a model, in declaration order. Layers keep pointers to stores; the list outlives them.
 class ParamList {
  public:
+  /// CHECK: the name is new, and the parameter has parts and a store.
   Param& add(Param param);
   const std::vector<std::unique_ptr<Param>>& all() const { return params_; }
+  /// By the HF name of the fused form; nullptr when there is none.
   const Param* find(std::string_view name) const;
 
  private:
   std::vector<std::unique_ptr<Param>> params_;
+  std::unordered_map<std::string, const Param*> by_name_;
 };
+
+/// F32, F16 and BF16 pass; the error names `param` and the first other type.
+Status check_float_sources(const std::vector<DType>& sources, std::string_view param);
 
 /// A vector kept as f32 (norm weights, biases).
 class VectorStore final : public ParamStore {

@@ -45,11 +45,11 @@ struct ShardDim {
 
 /// One rank's share of a dimension.
 struct ShardCut {
-  int64_t begin = 0;      // first on-disk row
-  int64_t count = 0;      // on-disk rows copied
-  Local local;            // rows held: count plus padding (zeros) at the end
-  Global global;          // local * group size
-  int replicas = 1;       // ranks that hold the same rows
+  int64_t begin = 0;  // first on-disk row
+  int64_t count = 0;  // on-disk rows copied
+  Local local;        // rows held: count plus padding (zeros) at the end
+  Global global;      // local * group size
+  int replicas = 1;   // ranks that hold the same rows
 };
 
 inline constexpr int64_t kVocabPad = 64;

@@ -1,0 +1,107 @@
+#include "weights/param.h"
+
+#include <cstring>
+
+#include "base/strings.h"
+
+namespace lamina {
+
+std::vector<int64_t> Param::on_disk_shape(int part) const {
+  int64_t rows = 0;
+  if (part >= 0)
+    rows = parts[static_cast<size_t>(part)].rows.on_disk().value;
+  else
+    for (const ParamPart& p : parts) rows += p.rows.on_disk().value;
+  if (is_vector()) return {rows};
+  return {rows, cols.on_disk().value};
+}
+
+int64_t Param::on_disk_elements() const {
+  int64_t elements = 1;
+  for (const int64_t extent : on_disk_shape(-1)) elements *= extent;
+  return elements;
+}
+
+namespace {
+
+/// The shape of `param` when each dimension counts `extent` of its cut.
+template <class F>
+Result<std::vector<int64_t>> shape_of(const Param& param, F extent) {
+  int64_t rows = 0;
+  for (const ParamPart& part : param.parts) {
+    LAMINA_ASSIGN(const ShardCut share, cut(part.rows, param.name));
+    rows += extent(share);
+  }
+  if (param.is_vector()) return std::vector<int64_t>{rows};
+  LAMINA_ASSIGN(const ShardCut share, cut(param.cols, param.name));
+  return std::vector<int64_t>{rows, extent(share)};
+}
+
+float to_f32(const uint8_t* element, DType dtype) {
+  if (dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, element, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, element, sizeof(bits));
+  return dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> Param::local_shape() const {
+  return shape_of(*this, [](const ShardCut& share) { return share.local.value; });
+}
+
+Result<std::vector<int64_t>> Param::global_shape() const {
+  return shape_of(*this, [](const ShardCut& share) { return share.global.value; });
+}
+
+std::string Param::part_name(int part) const {
+  const std::string& module = parts[static_cast<size_t>(part)].module;
+  const size_t leaf = name.rfind('.');
+  if (module.empty() || leaf == std::string::npos || leaf == 0) return name;
+  const size_t dot = name.rfind('.', leaf - 1);
+  return cat(dot == std::string::npos ? "" : name.substr(0, dot + 1), module, name.substr(leaf));
+}
+
+Param& ParamList::add(Param param) {
+  LAMINA_CHECK(find(param.name) == nullptr, "a parameter is declared once");
+  LAMINA_CHECK(!param.parts.empty() && param.store != nullptr, "a parameter has parts and a store");
+  params_.push_back(std::make_unique<Param>(std::move(param)));
+  by_name_.emplace(params_.back()->name, params_.back().get());
+  return *params_.back();
+}
+
+const Param* ParamList::find(std::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+Status check_float_sources(const std::vector<DType>& sources, std::string_view param) {
+  for (const DType dtype : sources) {
+    if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16) {
+      return error(param, ": type ", dtype_name(dtype), " cannot be loaded here (allowed: F32, F16, BF16)");
+    }
+  }
+  return {};
+}
+
+Status VectorStore::plan(const std::vector<DType>& sources, std::string_view param) { return check_float_sources(sources, param); }
+
+size_t VectorStore::bytes() const { return static_cast<size_t>(size_) * sizeof(float); }
+
+Status VectorStore::allocate() {
+  LAMINA_ASSIGN(buffer_, Buffer::allocate(bytes()));
+  return {};
+}
+
+void VectorStore::put(int64_t row, const SourceRows& source) {
+  LAMINA_CHECK(row >= 0 && row + source.rows <= size_ && source.cols == 1, "rows outside the vector");
+  const auto* from = static_cast<const uint8_t*>(source.data);
+  const int64_t step = source.stride * dtype_bytes(source.dtype);
+  for (int64_t i = 0; i < source.rows; ++i) buffer_.as<float>()[row + i] = to_f32(from + i * step, source.dtype);
+}
+
+}  // namespace lamina

@@ -196,9 +196,13 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
-// The parser's own text without its prefix; a token that it quotes may be as long as the input.
+// The parser's text without its own name and position; a token that it quotes may be as long as the input.
 std::string shorten(std::string_view message) {
-  if (const size_t end = message.find(": "); message.starts_with("[") && end != message.npos) message.remove_prefix(end + 2);
+  const auto drop_up_to = [&](std::string_view mark) {
+    if (const size_t at = message.find(mark); at != message.npos) message.remove_prefix(at + mark.size());
+  };
+  if (message.starts_with("[json.")) drop_up_to("] ");
+  if (message.starts_with("parse error at")) drop_up_to(": ");
   constexpr size_t kHead = 120, kTail = 120;
   if (message.size() <= kHead + kTail) return to_valid_utf8(message);
   return to_valid_utf8(cat(message.substr(0, kHead), " ... ", message.substr(message.size() - kTail)));

@@ -1,0 +1,95 @@
+#include "base/cpu.h"
+
+#include <gtest/gtest.h>
+
+namespace lamina {
+namespace {
+
+constexpr uint32_t bit(int n) { return 1U << n; }
+
+CpuidWords haswell() {
+  CpuidWords words;
+  words.leaf1_ecx = bit(12) | bit(27) | bit(28) | bit(29);
+  words.leaf7_ebx = bit(5);
+  words.xcr0 = 0x7;
+  return words;
+}
+
+CpuidWords skylake_server() {
+  CpuidWords words = haswell();
+  words.leaf7_ebx |= bit(16) | bit(17) | bit(30) | bit(31);
+  words.xcr0 = 0xE7;
+  return words;
+}
+
+CpuidWords sapphire_rapids() {
+  CpuidWords words = skylake_server();
+  words.leaf7_ecx |= bit(11);
+  words.leaf7_1_eax |= bit(5);
+  return words;
+}
+
+Isa automatic(const CpuidWords& words) { return *choose_isa(decode_features(words), ""); }
+
+TEST(Cpu, PicksTheFastestPathOfEachGeneration) {
+  EXPECT_EQ(automatic({}), Isa::kRef);
+  EXPECT_EQ(automatic(haswell()), Isa::kAvx2);
+  EXPECT_EQ(automatic(skylake_server()), Isa::kAvx2);  // the avx512 path multiplies bf16
+  EXPECT_EQ(automatic(sapphire_rapids()), Isa::kAvx512);
+  EXPECT_TRUE(decode_features(sapphire_rapids()).avx512_vnni);
+  EXPECT_FALSE(decode_features(skylake_server()).avx512_vnni);
+}
+
+TEST(Cpu, AFeatureWithoutSavedRegistersDoesNotCount) {
+  CpuidWords words = sapphire_rapids();
+  words.xcr0 = 0x7;  // the operating system saves ymm only
+  EXPECT_EQ(automatic(words), Isa::kAvx2);
+  words.xcr0 = 0x67;  // opmask and low zmm, not the upper sixteen
+  EXPECT_EQ(automatic(words), Isa::kAvx2);
+  words.xcr0 = 0x3;
+  EXPECT_EQ(automatic(words), Isa::kRef);
+  words = sapphire_rapids();
+  words.leaf1_ecx &= ~bit(27);  // no OSXSAVE
+  EXPECT_EQ(automatic(words), Isa::kRef);
+}
+
+TEST(Cpu, EveryPartOfAPathIsNeeded) {
+  for (int part : {12, 28, 29}) {
+    CpuidWords words = sapphire_rapids();
+    words.leaf1_ecx &= ~bit(part);
+    EXPECT_EQ(automatic(words), Isa::kRef) << part;
+  }
+  for (int part : {16, 17, 30, 31}) {
+    CpuidWords words = sapphire_rapids();
+    words.leaf7_ebx &= ~bit(part);
+    EXPECT_EQ(automatic(words), Isa::kAvx2) << part;
+  }
+}
+
+TEST(Cpu, AForcedPathIsTakenOrRefusedWithWhatIsMissing) {
+  const auto features = decode_features(skylake_server());
+  EXPECT_EQ(*choose_isa(features, "ref"), Isa::kRef);
+  EXPECT_EQ(*choose_isa(features, "avx2"), Isa::kAvx2);
+  EXPECT_EQ(choose_isa(features, "avx512").error().message,
+            "LAMINA_ISA=avx512: this processor or its operating system does not offer AVX-512 BF16; the fastest path here is avx2");
+  EXPECT_NE(choose_isa(decode_features(haswell()), "avx512").error().message.find("AVX-512 F, BW, DQ and VL"), std::string::npos);
+  EXPECT_NE(choose_isa({}, "avx2").error().message.find("AVX2, FMA and F16C; the fastest path here is ref"), std::string::npos);
+  EXPECT_EQ(choose_isa(features, "sse").error().message, "LAMINA_ISA=sse: no such kernel path; use ref, avx2 or avx512");
+}
+
+TEST(Cpu, NamesRoundTrip) {
+  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) EXPECT_EQ(*parse_isa(isa_name(isa)), isa);
+}
+
+#if defined(__x86_64__)
+TEST(Cpu, ThisMachineAgreesWithTheCompilersRuntime) {
+  __builtin_cpu_init();
+  const CpuFeatures features = decode_features(read_cpuid());
+  EXPECT_EQ(features.avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ(features.avx512, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"));
+}
+#endif
+
+}  // namespace
+}  // namespace lamina

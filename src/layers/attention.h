@@ -13,35 +13,36 @@ namespace lamina {
 enum class AttentionType { kDecoder, kDecoderBidirectional, kEncoderOnly };
 
 struct RadixAttentionSpec {
-  std::string name;         // "model.layers.3.self_attn.attn"
-  LayerId layer_id;         // global
-  int q_heads = 0;          // this rank's
-  int kv_heads = 0;         // this rank's
+  std::string name;  // "model.layers.3.self_attn.attn"
+  LayerId layer_id;  // global
+  int q_heads = 0;   // this rank's
+  int kv_heads = 0;  // this rank's
   int qk_dim = 0;
-  int v_dim = 0;            // 0: qk_dim
+  int v_dim = 0;  // 0: qk_dim
   float scale = 1.0F;
-  float logit_cap = 0.0F;   // 0: off
-  int64_t window = -1;      // -1: off; else the token itself and window - 1 before it
+  float logit_cap = 0.0F;  // 0: off
+  int64_t window = -1;     // -1: off; else the token itself and window - 1 before it (and after it when not causal)
   AttentionType type = AttentionType::kDecoder;
   bool cross_attention = false;  // refused
 };
 
-/// One call of the backend: real rows only. `keys` and `values` are this step's (already rotated), empty when nothing is to be written.
+/// One call of the backend: real rows only. Query row t of a sequence stands at position prefix_len + t and sees positions
+/// [0, prefix_len + row_count), cut by mask and window, all read from the pool: writing this step's K/V comes first.
 struct AttentionCall {
   const RadixAttentionSpec& spec;
-  ConstF32View q;               // [real rows, q_heads * qk_dim]
-  ConstF32View keys, values;    // [kv rows, kv_heads * dim]
-  bool save_kv_cache = true;    // false: K/V of this step are in the pool already (or must not be written)
-  MutableActivation out;        // [real rows, q_heads * v_dim]
+  ConstF32View q;             // [real rows, q_heads * qk_dim]
+  ConstF32View keys, values;  // [kv rows, kv_heads * dim], already rotated: go to the first kv rows slots of out_cache_loc
+  bool save_kv_cache = true;  // false: nothing is written, the K/V of this step's positions are in the pool already
+  MutableActivation out;      // [real rows, q_heads * v_dim]
 };
 
-/// Virtual seam: how attention over the pool is computed.
+/// Virtual seam: how attention over the pool is computed. One object a rank: it may keep scratch between calls.
 class AttentionBackend {
  public:
   virtual ~AttentionBackend() = default;
   virtual const char* name() const = 0;
   virtual void forward(ForwardContext& ctx, const AttentionCall& call) = 0;
-  /// Stage memory a call over this spec may take.
+  /// Stage memory a call over this spec may take, its output not counted. Given back before forward returns.
   virtual size_t stage_bytes(const RadixAttentionSpec& spec, int threads) const = 0;
 };
 /// The fast paged backend over kernels::attention.
@@ -49,13 +50,19 @@ std::unique_ptr<AttentionBackend> make_paged_backend();
 /// Naive, in float64, one row at a time: the oracle that ships beside it (`--attention-backend reference`).
 std::unique_ptr<AttentionBackend> make_reference_backend();
 
+/// Bidirectional and encoder-only attention need all rows of a request in one step: keys of later chunks are not there yet.
+kernels::AttentionMask attention_mask(AttentionType type);
+
 class RadixAttention {
  public:
-  /// What is not supported (cross-attention, heads that do not divide) is recorded in `build`.
+  /// What is not supported (cross-attention, heads that do not divide, sizes below 1) is recorded in `build`.
   RadixAttention(BuildContext& build, RadixAttentionSpec spec);
 
-  /// q [rows, q_heads * qk_dim]; k, v [kv rows, kv_heads * dim], kv rows may differ from rows. Only real rows are computed; padded
-  /// rows are not written to KV and come out zero. `out_dtype`: what the output projection multiplies.
+  /// q [rows, q_heads * qk_dim]; k [kv rows, kv_heads * qk_dim], v [kv rows, kv_heads * v_dim]. Only real rows are computed; padded
+  /// rows come out zero, and a batch without real rows calls no backend. K/V of as many rows as q are cut to the real ones like q;
+  /// another number of rows (draft and verification passes) is an extent of its own, all real, one entry of out_cache_loc each.
+  /// Attention always reads the pool, so K/V of this step that are not given or not saved must be there. Sharing another layer's
+  /// K/V (k or v without data) is not supported and a CHECK. `out_dtype`: what the output projection multiplies.
   Activation forward(ForwardContext& ctx, ConstF32View q, ConstF32View k, ConstF32View v, DType out_dtype, bool save_kv_cache = true) const;
 
   const RadixAttentionSpec& spec() const { return spec_; }

@@ -11,8 +11,9 @@ enum class PoolingType { kLast, kCls, kMean };
 class Pooler {
  public:
   Pooler(PoolingType type, bool normalize) : type_(type), normalize_(normalize) {}
-  /// hidden [rows, width] after the final norm -> out[i] for the i-th sequence with `pool` set: min(width, dimensions) values.
-  /// CLS and MEAN need all rows of a request in one step; LAST only the last.
+  /// hidden [rows, width] after the final norm, rows as in the batch -> out[i] for the i-th sequence with `pool` set: the first
+  /// min(width, dimensions) values (all of them when dimensions is 0), of length 1 when normalised (zero stays zero). Sums in f64.
+  /// CLS and MEAN need all rows of a request in one step (a CHECK); LAST only the last.
   void forward(const ForwardBatch& batch, ConstF32View hidden, F32View out, int64_t dimensions = 0) const;
 
  private:

@@ -200,8 +200,8 @@ void RotarySet::prepare(ForwardContext& ctx) {
   for (size_t i = 0; i < embeddings_.size(); ++i) {
     tables_[i] = ctx.memory.step().matrix(batch.rows(), embeddings_[i].spec().rotary_dim);
     constexpr int64_t kGrain = 8;  // rows that pay for handing them to a thread
-    ctx.compute.team->parallel_for(
-        batch.rows(), kGrain, [&](int64_t begin, int64_t end, int) { fill_rows(embeddings_[i], batch, tables_[i], begin, end); });
+    ctx.compute.team->parallel_for(batch.rows(), kGrain,
+                                   [&](int64_t begin, int64_t end, int) { fill_rows(embeddings_[i], batch, tables_[i], begin, end); });
   }
 }
 

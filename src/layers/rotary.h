@@ -24,14 +24,14 @@ struct RotarySpec {
   int64_t max_position = 0;
   double factor = 1.0;
   int64_t original_max_position = 0;
-  double low_freq_factor = 1.0, high_freq_factor = 4.0;     // llama3
-  double beta_fast = 32.0, beta_slow = 1.0;                 // yarn
-  double extrapolation_factor = 1.0, attn_factor = 1.0;     // yarn
-  bool truncate = true;                                     // yarn
-  std::optional<double> attention_factor;                   // yarn, longrope: given magnitude of cos and sin
-  std::optional<double> mscale, mscale_all_dim;             // yarn as DeepSeek spells it
-  double alpha = 1.0;                                       // dynamic with alpha
-  std::vector<double> short_factor, long_factor;            // longrope, rotary_dim / 2 each
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;              // yarn
+  double extrapolation_factor = 1.0, attn_factor = 1.0;  // yarn
+  bool truncate = true;                                  // yarn
+  std::optional<double> attention_factor;                // yarn, longrope: given magnitude of cos and sin
+  std::optional<double> mscale, mscale_all_dim;          // yarn as DeepSeek spells it
+  double alpha = 1.0;                                    // dynamic with alpha
+  std::vector<double> short_factor, long_factor;         // longrope, rotary_dim / 2 each
 
   friend bool operator==(const RotarySpec&, const RotarySpec&) = default;
 };

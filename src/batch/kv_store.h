@@ -26,7 +26,8 @@ struct KvTensor {
 
 class KvStore {
  public:
-  /// Layers are those of this pipeline stage; the first has global id `first_layer`. `pages` excludes the dummy page.
+  /// Layers are those of this pipeline stage; the first has global id `first_layer`. `pages` excludes the dummy page, which is added:
+  /// (pages + 1) * page_size slots. Nothing is committed. An error names the size when the machine refuses to reserve it.
   static Result<KvStore> create(const std::vector<KvLayerShape>& layers, LayerId first_layer, DType dtype, int32_t pages, int page_size);
 
   /// `layer` is global; one that another stage holds is a CHECK.
@@ -34,9 +35,10 @@ class KvStore {
   const KvTensor& values(LayerId layer) const;
   DType dtype() const { return dtype_; }
   int page_size() const { return page_size_; }
+  /// Address space of all tensors, the dummy page included.
   size_t reserved_bytes() const;
 
-  /// Bytes of one token over `layers`.
+  /// Bytes one token takes over `layers`, keys and values.
   static int64_t bytes_per_token(const std::vector<KvLayerShape>& layers, DType dtype);
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -43,6 +44,7 @@ struct RequestEvent {
   RequestId request;
   std::optional<TokenId> token;
   FinishReason finish = FinishReason::kNone;
+  std::string error = {};  // with kAbort: the runner's StepOutput::error; empty after cancel()
 };
 
 /// First come, first served, continuous batching over one page pool.
@@ -54,7 +56,7 @@ struct RequestEvent {
 /// every request ends.
 ///
 /// Ends: EOS (unless ignore_eos) and stop_token_ids give kStop; max_new_tokens, the context and the pool's size give kLength; cancel()
-/// gives kAbort. With max_new_tokens 0 the prompt is computed and the request ends kLength without a token.
+/// and a runner's error give kAbort. With max_new_tokens 0 the prompt is computed and the request ends kLength without a token.
 class Scheduler {
  public:
   /// A size below 1 is a CHECK: flags are validated before.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/types.h"
@@ -17,13 +18,6 @@ struct KvCapacity {
   int64_t tokens() const { return int64_t{pages} * page_size; }
 };
 
-/// How length-dependent rope tables bind to a request (numeric contract, rule 10).
-enum class RopeLengthRule {
-  kNone,             // tables do not depend on length; rope_length is 0
-  kAtAdmission,      // dynamic NTK: max(prompt, original length), kept while decoding and after a retraction
-  kSwitchAtOriginal  // longrope: the original length until the request exceeds it, then everything again with original + 1
-};
-
 /// One request's share of a step: positions [prefix_len, prefix_len + token_count). A request has at most one entry in a plan. Positions
 /// that an earlier entry computed may come again (after a retraction or a rope switch): their K/V are then written anew.
 struct StepEntry {
@@ -31,7 +25,7 @@ struct StepEntry {
   int32_t token_begin = 0, token_count = 0;  // into StepPlan::tokens
   int32_t page_begin = 0, page_count = 0;    // into StepPlan::pages: the table that covers prefix and tokens, no more
   int64_t prefix_len = 0;
-  int64_t rope_length = 0;  // see RopeLengthRule
+  int64_t rope_length = 0;  // kNone: 0; kAtAdmission: max(prompt, original); kSwitchAtOriginal: original, then original + 1
   bool sample = false;      // the last row's logits choose the next token
   bool all_logits = false;  // return the logits of every row of this entry
   bool pool = false;        // return the pooled embedding of the last row
@@ -63,6 +57,7 @@ struct StepOutput {
   std::optional<TokenId> token;      // when the entry sampled
   std::vector<float> prompt_logits;  // [rows, vocab] when all_logits
   std::vector<float> embedding;      // [hidden] when pool
+  std::string error;                 // not empty: the request cannot go on (its logits hold no number); it then has no token
 };
 
 struct StepResult {

@@ -214,4 +214,13 @@ size_t RotarySet::step_bytes(int64_t rows) const {
   return bytes;
 }
 
+void RotarySet::rotate(ForwardContext& ctx, int index, F32View x, int heads) const {
+  const RotarySpec& spec = at(index).spec();
+  const ConstF32View cos_sin = table(index);
+  ctx.compute.team->parallel_for(x.rows, 4, [&](int64_t begin, int64_t end, int) {
+    const kernels::RopeArgs args{cos_sin.slice(begin, end - begin), spec.head_dim, spec.rotary_dim, spec.neox};
+    ctx.compute.kernels->rope(x.slice(begin, end - begin), heads, args);
+  });
+}
+
 }  // namespace lamina

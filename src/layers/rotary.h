@@ -78,6 +78,8 @@ class RotarySet {
   void prepare(ForwardContext& ctx);
   /// The step's table of embedding `index`; after prepare().
   ConstF32View table(int index) const { return tables_[static_cast<size_t>(index)]; }
+  /// Rotates `heads` heads of each row of x [rows, heads * head_dim] in place by the step's table of embedding `index`.
+  void rotate(ForwardContext& ctx, int index, F32View x, int heads) const;
   /// Step memory that prepare() takes for `rows`.
   size_t step_bytes(int64_t rows) const;
 

@@ -13,17 +13,18 @@
 
 namespace lamina {
 
-/// One rectangle of a source tensor that fills local rows of a parameter.
+/// One rectangle of a source tensor that fills local rows of a parameter, all of its local columns.
 struct LoadPiece {
-  const TensorInfo* tensor = nullptr;
-  int64_t source_row = 0, source_col = 0;
-  int64_t rows = 0, cols = 0;
+  const TensorInfo* tensor = nullptr;      // null in a dummy plan
+  int part = 0;                            // of the parameter
+  int64_t source_row = 0, source_col = 0;  // in `tensor`; in a dummy plan: in the part's own tensor
+  int64_t rows = 0, cols = 0;              // cols is 1 for a vector
   int64_t local_row = 0;
 };
 
 struct ParamLoad {
   Param* param = nullptr;
-  std::vector<LoadPiece> pieces;  // ordered by local_row
+  std::vector<LoadPiece> pieces;  // ordered by local_row; rows between and after them are padding
 };
 
 /// What became of every tensor and every parameter.
@@ -36,8 +37,8 @@ struct AuditReport {
   std::vector<Skipped> skipped;
   std::vector<std::string> missing;     // parameters (or parts) without a tensor
   std::vector<std::string> unexpected;  // tensors that nothing owns
-  std::vector<std::string> duplicate;   // slots with two sources
   std::vector<std::string> misshaped;   // "name: file has [a, b], the model needs [c, d]"
+  std::vector<std::string> duplicate;   // "name (its place is taken by other)"
 
   bool clean() const { return missing.empty() && unexpected.empty() && duplicate.empty() && misshaped.empty(); }
   /// One line that names the faults (the first ones and a count); only when !clean().
@@ -45,22 +46,31 @@ struct AuditReport {
 };
 
 struct LoadPlan {
-  std::vector<ParamLoad> loads;
+  std::vector<ParamLoad> loads;  // in declaration order
   AuditReport report;
   size_t bytes = 0;  // packed bytes of this rank
 };
 
-/// Matches every tensor of the checkpoint with the parameters. Fails (listing names) unless the audit is clean; reserves nothing.
+/// Every tensor of the checkpoint ends in one list of the report: loaded (it is a parameter, or a part of one, under its own name or
+/// renamed), skipped (nothing owns it, and a rule of `names` or its having no elements says why), or a fault.
+AuditReport audit(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names);
+/// audit(), then where the rows of every parameter come from: a fused tensor is cut by the parts' sizes on disk. Fixes the stores' types.
+/// Fails (listing names) unless the audit is clean, or when a store cannot take a tensor's type; reserves nothing.
 Result<LoadPlan> plan_load(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names);
 /// Like plan_load for `--load-format dummy`: every store is planned with `dtype`.
 Result<LoadPlan> plan_dummy(const ParamList& params, DType dtype);
 
-/// Bytes done and bytes in all, called now and then from one thread.
+/// An error, naming both numbers, when `needed` bytes of weights exceed what is available.
+Status check_weights_fit(size_t needed, uint64_t available);
+
+/// Bytes done and bytes in all (of the source), called now and then from the calling thread.
 using LoadProgress = std::function<void(size_t done, size_t total)>;
 
-/// Reserves and fills every store. `checkpoint` is not changed but its consumed pages are dropped.
+/// Reserves and fills every store. `checkpoint` is not changed but its consumed pages are dropped. Peak memory: the packed weights and a
+/// few megabytes a thread. Errors: less memory than the plan needs, or a file whose size changed since it was opened.
 Status execute_load(const LoadPlan& plan, const Checkpoint& checkpoint, ThreadTeam& team, const LoadProgress& progress);
-/// Seeded values: a pure function of parameter name, row and column; norm weights near 1, matrices of deviation about 0.03.
+/// Seeded values, rounded to bf16: a pure function of parameter name, row and column on disk, so that ranks hold parts of one model.
+/// Uniform, of deviation 0.03; around 1 for vectors that are no biases (norm weights).
 Status execute_dummy(const LoadPlan& plan, ThreadTeam& team);
 
 }  // namespace lamina

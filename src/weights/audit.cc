@@ -1,0 +1,193 @@
+// Which tensor fills which parameter.
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/strings.h"
+#include "weights/loader.h"
+
+namespace lamina {
+
+namespace {
+
+constexpr int kWhole = -1;         // the fused tensor, or the only one
+constexpr size_t kNamesShown = 8;  // of each list of a fault
+constexpr ShardDim kOneColumn = {.rule = ShardRule::kReplicate, .units = 1, .unit = 1, .group = nullptr};
+
+/// The tensors that fill one parameter: `whole` or one a part.
+struct Sources {
+  Param* param = nullptr;
+  const TensorInfo* whole = nullptr;
+  std::vector<const TensorInfo*> parts;
+};
+
+class Auditor {
+ public:
+  Auditor(const ParamList& params, const NameMap& names) : names_(names) {
+    sources_.reserve(params.all().size());
+    for (const auto& param : params.all()) {
+      const size_t index = sources_.size();
+      sources_.push_back({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())});
+      for (int part = 0; part < static_cast<int>(param->parts.size()); ++part) slots_[param->part_name(part)] = {index, part};
+      slots_[param->name] = {index, kWhole};
+    }
+  }
+
+  void take(const TensorInfo& tensor) {
+    const Slot* slot = find(tensor.name);
+    if (slot == nullptr) slot = find(names_.rename(tensor.name));
+    if (slot != nullptr) return fill(*slot, tensor);
+    if (std::optional<std::string> reason = names_.skip_reason(tensor.name)) {
+      report_.skipped.push_back({tensor.name, *std::move(reason)});
+    } else if (tensor.elements() == 0) {
+      report_.skipped.push_back({tensor.name, "empty"});
+    } else {
+      report_.unexpected.push_back(tensor.name);
+    }
+  }
+
+  void finish() {
+    for (const Sources& s : sources_) {
+      if (s.whole != nullptr) continue;
+      for (size_t part = 0; part < s.parts.size(); ++part) {
+        if (s.parts[part] == nullptr) report_.missing.push_back(s.param->part_name(static_cast<int>(part)));
+      }
+    }
+  }
+
+  const std::vector<Sources>& sources() const { return sources_; }
+  AuditReport& report() { return report_; }
+
+ private:
+  struct Slot {
+    size_t source;
+    int part;
+  };
+
+  const Slot* find(const std::string& name) const {
+    const auto found = slots_.find(name);
+    return found == slots_.end() ? nullptr : &found->second;
+  }
+
+  void fill(const Slot& slot, const TensorInfo& tensor) {
+    Sources& s = sources_[slot.source];
+    const TensorInfo* other = s.whole;
+    if (slot.part != kWhole && other == nullptr) other = s.parts[static_cast<size_t>(slot.part)];
+    if (slot.part == kWhole && other == nullptr) {
+      const auto part = std::find_if(s.parts.begin(), s.parts.end(), [](const TensorInfo* p) { return p != nullptr; });
+      if (part != s.parts.end()) other = *part;
+    }
+    if (other != nullptr) {
+      report_.duplicate.push_back(cat(tensor.name, " (its place is taken by ", other->name, ")"));
+      return;
+    }
+    (slot.part == kWhole ? s.whole : s.parts[static_cast<size_t>(slot.part)]) = &tensor;
+    const std::vector<int64_t> wanted = s.param->on_disk_shape(slot.part);
+    if (tensor.shape == wanted) {
+      ++report_.loaded_tensors;
+    } else {
+      report_.misshaped.push_back(cat(tensor.name, ": file has ", shape_string(tensor.shape), ", the model needs ", shape_string(wanted)));
+    }
+  }
+
+  const NameMap& names_;
+  std::vector<Sources> sources_;
+  std::unordered_map<std::string, Slot> slots_;
+  AuditReport report_;
+};
+
+Auditor audited(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names) {
+  Auditor auditor(params, names);
+  for (const TensorInfo& tensor : checkpoint.tensors()) auditor.take(tensor);
+  auditor.finish();
+  return auditor;
+}
+
+/// This rank's rows of every part, each out of its own tensor (or null) or out of the fused one.
+Result<ParamLoad> cut_pieces(const Sources& sources) {
+  const Param& param = *sources.param;
+  ParamLoad load{sources.param, {}};
+  LAMINA_ASSIGN(const ShardCut cols, cut(param.is_vector() ? kOneColumn : param.cols, param.name));
+  int64_t fused_row = 0;
+  int64_t local_row = 0;
+  for (size_t part = 0; part < param.parts.size(); ++part) {
+    LAMINA_ASSIGN(const ShardCut rows, cut(param.parts[part].rows, param.name));
+    const bool fused = sources.whole != nullptr;
+    const LoadPiece piece{.tensor = fused ? sources.whole : sources.parts[part],
+                          .part = static_cast<int>(part),
+                          .source_row = rows.begin + (fused ? fused_row : 0),
+                          .source_col = cols.begin,
+                          .rows = rows.count,
+                          .cols = cols.count,
+                          .local_row = local_row};
+    if (piece.rows > 0) load.pieces.push_back(piece);
+    fused_row += param.parts[part].rows.on_disk().value;
+    local_row += rows.local.value;
+  }
+  return load;
+}
+
+Status plan_types(const Sources& sources) {
+  std::vector<const TensorInfo*> tensors = sources.parts;
+  if (sources.whole != nullptr) tensors = {sources.whole};
+  std::vector<DType> types;
+  for (const TensorInfo* tensor : tensors) {
+    LAMINA_TRY(sources.param->store->plan({tensor->dtype}, tensor->name));  // so that an error names the tensor
+    types.push_back(tensor->dtype);
+  }
+  return sources.param->store->plan(types, sources.param->name);
+}
+
+Status add_load(const Sources& sources, LoadPlan& plan) {
+  LAMINA_ASSIGN(ParamLoad load, cut_pieces(sources));
+  plan.loads.push_back(std::move(load));
+  plan.bytes += sources.param->store->bytes();
+  return {};
+}
+
+void append_list(std::string& out, std::string_view label, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  const size_t shown = std::min(names.size(), kNamesShown);
+  out += cat(out.empty() ? "" : "; ", label, " ", names.size(), " (",
+             join({names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown)}, ", "));
+  if (shown < names.size()) out += cat(", and ", names.size() - shown, " more");
+  out += ")";
+}
+
+}  // namespace
+
+std::string AuditReport::fault() const {
+  std::string lists;
+  append_list(lists, "missing", missing);
+  append_list(lists, "unexpected", unexpected);
+  append_list(lists, "mis-shaped", misshaped);
+  append_list(lists, "duplicate", duplicate);
+  return cat("checkpoint does not fit the model: ", lists);
+}
+
+AuditReport audit(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names) {
+  return std::move(audited(checkpoint, params, names).report());
+}
+
+Result<LoadPlan> plan_load(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names) {
+  Auditor auditor = audited(checkpoint, params, names);
+  if (!auditor.report().clean()) return error(auditor.report().fault());
+  LoadPlan plan;
+  for (const Sources& sources : auditor.sources()) {
+    LAMINA_TRY(plan_types(sources));
+    LAMINA_TRY(add_load(sources, plan));
+  }
+  plan.report = std::move(auditor.report());
+  return plan;
+}
+
+Result<LoadPlan> plan_dummy(const ParamList& params, DType dtype) {
+  LoadPlan plan;
+  for (const auto& param : params.all()) {
+    LAMINA_TRY(param->store->plan({dtype}, param->name));
+    LAMINA_TRY(add_load({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())}, plan));
+  }
+  return plan;
+}
+
+}  // namespace lamina

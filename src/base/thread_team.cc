@@ -12,7 +12,6 @@
 namespace lamina {
 namespace {
 
-constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr size_t kCacheLine = 64;
 
 void pause_cpu() {
@@ -21,18 +20,39 @@ void pause_cpu() {
 #endif
 }
 
-/// Spins until done(), at most kSpin; false when time ran out. The clock is read once in 32 rounds: reading costs more than a pause.
-template <class Done>
-bool spin_until(Done done) {
-  const auto deadline = std::chrono::steady_clock::now() + kSpin;
-  do {
-    for (int round = 0; round < 32; ++round) {
-      if (done()) return true;
-      pause_cpu();
+/// Decides between spinning and parking for one waiting thread. Spinning pays while the other side runs on another CPU. When a neighbour
+/// holds that CPU, the one waited for may need this one, and each spin delays it: after a few spins in vain only every 16th wait spins.
+class Spinner {
+ public:
+  /// True as soon as done(); false when the caller should park.
+  template <class Done>
+  bool wait(Done done) {
+    if (misses_ >= kGiveUp && ++skipped_ % kProbe != 0) return done();
+    const bool met = spin(done);
+    misses_ = met ? 0 : misses_ + 1;
+    return met;
+  }
+
+ private:
+  template <class Done>
+  static bool spin(Done done) {
+    // The clock is read once in 32 rounds: reading it costs more than a pause.
+    for (auto deadline = std::chrono::steady_clock::time_point::max();;) {
+      for (int round = 0; round < 32; ++round) {
+        if (done()) return true;
+        pause_cpu();
+      }
+      const auto now = std::chrono::steady_clock::now();
+      if (now >= deadline) return false;
+      if (deadline == std::chrono::steady_clock::time_point::max()) deadline = now + kSpin;
     }
-  } while (std::chrono::steady_clock::now() < deadline);
-  return false;
-}
+  }
+
+  static constexpr auto kSpin = std::chrono::microseconds(50);
+  static constexpr uint32_t kGiveUp = 4, kProbe = 16;
+  uint32_t misses_ = 0;
+  uint32_t skipped_ = 0;
+};
 
 }  // namespace
 
@@ -45,6 +65,7 @@ struct ThreadTeam::State {
   void* context = nullptr;
   alignas(kCacheLine) std::atomic<int32_t> pending{0};
   alignas(kCacheLine) bool spins = false;
+  Spinner caller;
   std::vector<std::thread> workers;
 
   void publish(Job next_job, void* next_context) {
@@ -56,8 +77,9 @@ struct ThreadTeam::State {
   }
 
   void work(int thread) {
+    Spinner spinner;
     for (uint32_t seen = 0;; ++seen) {
-      if (!spins || !spin_until([&] { return epoch.load(std::memory_order_acquire) != seen; })) epoch.wait(seen);
+      if (!spins || !spinner.wait([&] { return epoch.load(std::memory_order_acquire) != seen; })) epoch.wait(seen);
       if (job == nullptr) return;
       job(context, thread);
       if (pending.fetch_sub(1) == 1) pending.notify_one();
@@ -65,7 +87,7 @@ struct ThreadTeam::State {
   }
 
   void join() {
-    if (spins && spin_until([&] { return pending.load(std::memory_order_acquire) == 0; })) return;
+    if (spins && caller.wait([&] { return pending.load(std::memory_order_acquire) == 0; })) return;
     while (const int32_t left = pending.load()) pending.wait(left);
   }
 };

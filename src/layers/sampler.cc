@@ -1,0 +1,122 @@
+#include "layers/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "api/sampling.h"
+#include "base/check.h"
+#include "base/ids.h"
+#include "base/rng.h"
+#include "base/strings.h"
+
+namespace lamina {
+
+namespace {
+
+using Candidate = SamplerScratch::Candidate;
+
+/// The logits, or a penalised copy. Reads the original, so that an id that occurs twice in the history is penalised once.
+std::span<const float> penalised(std::span<const float> logits, double penalty, std::span<const TokenId> history,
+                                 std::vector<float>& copy) {
+  if (penalty == 1.0) return logits;
+  copy.assign(logits.begin(), logits.end());
+  const auto factor = static_cast<float>(penalty);
+  for (const TokenId id : history) {
+    LAMINA_CHECK(id >= 0 && id < std::ssize(logits), "a token of the history outside the vocabulary");
+    const float logit = logits[static_cast<size_t>(id)];
+    copy[static_cast<size_t>(id)] = logit > 0 ? logit / factor : logit * factor;
+  }
+  return copy;
+}
+
+/// Fills x of every id that can be chosen, ids ascending.
+void gather(std::span<const float> scores, float best, double temperature, std::vector<Candidate>& candidates) {
+  const auto inverse = static_cast<float>(1.0 / temperature);
+  candidates.resize(scores.size());
+  size_t count = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    candidates[count] = {static_cast<TokenId>(i), (scores[i] - best) * inverse, 1.0F};
+    count += candidates[count].x >= std::numeric_limits<float>::lowest() ? 1 : 0;  // neither NaN nor -inf
+  }
+  candidates.resize(count);
+}
+
+bool likelier(const Candidate& a, const Candidate& b) { return a.x != b.x ? a.x > b.x : a.id < b.id; }
+
+/// Classes of x, best first, so that only the class in which a limit falls must be sorted: 1/32 wide, the last one open.
+constexpr int kClasses = 1024;
+int class_of(float x) {
+  constexpr float kScale = 32.0F;
+  return x > -(kClasses - 1) / kScale ? static_cast<int>(-x * kScale) : kClasses - 1;
+}
+
+/// Keeps the shortest best-first run of candidates whose weights sum to at least `target`.
+void keep_best(std::vector<Candidate>& candidates, double target, std::vector<Candidate>& edge) {
+  std::array<double, kClasses> sums{};
+  for (const Candidate& candidate : candidates) sums[static_cast<size_t>(class_of(candidate.x))] += static_cast<double>(candidate.weight);
+  double sum = 0;
+  int last = 0;
+  while (last < kClasses && sum + sums[static_cast<size_t>(last)] < target) sum += sums[static_cast<size_t>(last++)];
+  if (last == kClasses) return;
+
+  edge.clear();
+  size_t kept = 0;
+  for (const Candidate& candidate : candidates) {
+    const int c = class_of(candidate.x);
+    if (c < last) candidates[kept++] = candidate;
+    if (c == last) edge.push_back(candidate);
+  }
+  candidates.resize(kept);
+  std::sort(edge.begin(), edge.end(), likelier);
+  for (const Candidate& candidate : edge) {
+    if (sum >= target) break;
+    candidates.push_back(candidate);
+    sum += static_cast<double>(candidate.weight);
+  }
+}
+
+double total_weight(const std::vector<Candidate>& candidates) {
+  double total = 0;
+  for (const Candidate& candidate : candidates) total += static_cast<double>(candidate.weight);
+  return total;
+}
+
+TokenId draw(const std::vector<Candidate>& candidates, double u) {
+  const double target = u * total_weight(candidates);
+  double sum = 0;
+  for (const Candidate& candidate : candidates) {
+    sum += static_cast<double>(candidate.weight);
+    if (sum > target) return candidate.id;
+  }
+  return candidates.front().id;  // unreachable: u < 1
+}
+
+}  // namespace
+
+SamplerScratch::SamplerScratch(int64_t vocab_size) {
+  const auto size = static_cast<size_t>(vocab_size);
+  scores.reserve(size), candidates.reserve(size), edge.reserve(size);
+}
+
+Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SamplingParams& params,
+                       std::span<const TokenId> history, int64_t output_position, SamplerScratch& scratch) {
+  const std::span<const float> scores = penalised(logits, params.repetition_penalty, history, scratch.scores);
+  const int64_t top = kernels.argmax(scores);
+  const float best = top < 0 ? -std::numeric_limits<float>::infinity() : scores[static_cast<size_t>(top)];
+  if (best == -std::numeric_limits<float>::infinity())
+    return error("no token can be chosen: all ", logits.size(), " logits are NaN or -inf");
+  if (is_greedy(params) || std::isinf(best)) return checked_cast<TokenId>(top);
+
+  std::vector<Candidate>& candidates = scratch.candidates;
+  gather(scores, best, params.temperature, candidates);
+  if (params.top_k > 0 && params.top_k < std::ssize(candidates)) keep_best(candidates, params.top_k, scratch.edge);
+  for (Candidate& candidate : candidates) candidate.weight = std::exp(candidate.x);
+  if (params.top_p < 1.0) keep_best(candidates, params.top_p * total_weight(candidates), scratch.edge);
+  if (params.min_p > 0) std::erase_if(candidates, [&](const Candidate& c) { return static_cast<double>(c.weight) < params.min_p; });
+  LAMINA_CHECK(params.seed.has_value(), "sampling without a seed");
+  return draw(candidates, uniform(*params.seed, 0, static_cast<uint64_t>(output_position)));
+}
+
+}  // namespace lamina

@@ -1,0 +1,39 @@
+#pragma once
+// Chooses one token from one row of logits. A pure function of its arguments: batch mates and slots do not occur in it.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "api/types.h"
+#include "base/result.h"
+#include "kernels/kernels.h"
+
+namespace lamina {
+
+/// Memory of sample(), owned by the caller, one a thread; allocates nothing for vocabularies up to `vocab_size`.
+class SamplerScratch {
+ public:
+  explicit SamplerScratch(int64_t vocab_size);
+
+  struct Candidate {
+    TokenId id;
+    float x;       // (score - best score) / temperature, at most 0
+    float weight;  // exp(x)
+  };
+  std::vector<float> scores;
+  std::vector<Candidate> candidates, edge;
+};
+
+/// Next token from `logits` [vocab] (no padding ids) under valid `params` with a seed.
+///   1. repetition penalty on every id of `history` (prompt + outputs), once each: l > 0 ? l / p : l * p (Keskar et al. 2019, as Hugging
+///   Face)
+///   2. greedy: the largest, lowest id on ties; nothing below matters
+///   3. softmax(l / temperature); top_k: the k likeliest, lowest ids on ties; top_p of what remains, renormalised: the smallest set of the
+///      likeliest whose sum is at least top_p; min_p: those of at least min_p times the likeliest
+///   4. inverse transform of uniform(seed, choice 0, output_position)
+/// A NaN is never chosen; +inf is chosen for sure. An error when every logit is NaN or -inf.
+Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SamplingParams& params,
+                       std::span<const TokenId> history, int64_t output_position, SamplerScratch& scratch);
+
+}  // namespace lamina

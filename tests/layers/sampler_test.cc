@@ -1,0 +1,173 @@
+#include "layers/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "kernels/kernels.h"
+
+namespace lamina {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+SamplingParams seeded(uint64_t seed = 7) {
+  SamplingParams params;
+  params.seed = seed;
+  return params;
+}
+
+Result<TokenId> pick(const std::vector<float>& logits, const SamplingParams& params, const std::vector<TokenId>& history = {},
+                     int64_t position = 0) {
+  SamplerScratch scratch(std::ssize(logits));
+  return sample(kernels::table(Isa::kRef), logits, params, history, position, scratch);
+}
+
+std::vector<float> random_logits(int64_t vocab, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> logits(static_cast<size_t>(vocab));
+  for (float& logit : logits) logit = normal(random);
+  return logits;
+}
+
+/// The definition, by sorting everything in f64.
+std::vector<double> expected_probabilities(const std::vector<float>& logits, const SamplingParams& params) {
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  if (params.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(params.top_k)));
+  std::vector<double> weights;
+  for (const size_t id : order) weights.push_back(std::exp((logits[id] - logits[order[0]]) / params.temperature));
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double sum = 0;
+  size_t kept = 0;
+  while (kept < order.size() && sum < params.top_p * total) sum += weights[kept++];
+  while (kept > 1 && weights[kept - 1] < params.min_p * weights[0]) --kept;
+  const double kept_total = std::accumulate(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(kept), 0.0);
+  std::vector<double> probabilities(logits.size(), 0.0);
+  for (size_t i = 0; i < kept; ++i) probabilities[order[i]] = weights[i] / kept_total;
+  return probabilities;
+}
+
+struct Setting {
+  double temperature, top_p;
+  int top_k;
+  double min_p;
+};
+
+TEST(Sampler, DrawsFollowTheDefinition) {
+  constexpr int kVocab = 40, kDraws = 20000;
+  const std::vector<float> logits = random_logits(kVocab, 11);
+  for (const Setting& s : std::vector<Setting>{{1, 1, -1, 0},
+                                               {0.7, 1, -1, 0},
+                                               {2.5, 1, -1, 0},
+                                               {1, 1, 5, 0},
+                                               {3, 1, 39, 0},
+                                               {1, 0.6, -1, 0},
+                                               {2, 0.95, -1, 0},
+                                               {1, 1, -1, 0.1},
+                                               {2, 0.8, 12, 0.05},
+                                               {100, 1, -1, 0},
+                                               {1, 1e-9, -1, 0},
+                                               {5, 1, 1000, 0}}) {
+    SamplingParams params = seeded();
+    params.temperature = s.temperature, params.top_p = s.top_p, params.top_k = s.top_k, params.min_p = s.min_p;
+    const std::vector<double> expected = expected_probabilities(logits, params);
+    SamplerScratch scratch(kVocab);
+    std::vector<int> counts(kVocab, 0);
+    for (int i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(*sample(kernels::table(Isa::kRef), logits, params, {}, i, scratch))];
+    for (size_t id = 0; id < kVocab; ++id) {
+      const double sigma = std::sqrt(kDraws * expected[id] * (1 - expected[id]));
+      EXPECT_NEAR(counts[id], kDraws * expected[id], 5 * sigma)
+          << "id " << id << ", T " << s.temperature << ", top_p " << s.top_p << ", top_k " << s.top_k;
+    }
+  }
+}
+
+TEST(Sampler, LargeVocabularyStaysWithinTheKeptSet) {
+  const std::vector<float> logits = random_logits(50000, 5);
+  for (const Setting& s :
+       std::vector<Setting>{{1, 0.9, -1, 0}, {1, 1, 50, 0}, {1.3, 0.99, 2000, 1e-3}, {20, 0.5, -1, 0}, {1e-3, 1, 50, 0}}) {
+    SamplingParams params = seeded(99);
+    params.temperature = s.temperature, params.top_p = s.top_p, params.top_k = s.top_k, params.min_p = s.min_p;
+    const std::vector<double> expected = expected_probabilities(logits, params);
+    SamplerScratch scratch(std::ssize(logits));
+    for (int i = 0; i < 50; ++i)
+      EXPECT_GT(expected[static_cast<size_t>(*sample(kernels::table(Isa::kRef), logits, params, {}, i, scratch))], 0.0)
+          << "T " << s.temperature;
+  }
+}
+
+TEST(Sampler, GreedyTakesTheLowestOfEqualsWhateverElseIsAsked) {
+  SamplingParams params = seeded();
+  params.temperature = 9e-7, params.top_p = 0.1, params.top_k = 3, params.min_p = 0.9;
+  EXPECT_EQ(*pick({1, 5, 5, 2}, params), 1);
+  params.seed.reset();
+  EXPECT_EQ(*pick({1, 5, 5, 2}, params), 1);
+}
+
+TEST(Sampler, TopKKeepsTheLowestIdsOfEquals) {
+  SamplingParams params = seeded();
+  params.top_k = 2;
+  for (int i = 0; i < 200; ++i) EXPECT_LT(*pick({3, 3, 3, 3}, params, {}, i), 2);
+}
+
+TEST(Sampler, RepetitionPenaltyCountsEachIdOnceAndShrinksEitherSign) {
+  SamplingParams params;
+  params.temperature = 0;
+  params.repetition_penalty = 2;
+  EXPECT_EQ(*pick({6, 4, 1}, params, {0, 0, 0, 0}), 1);    // 6 / 2 = 3
+  EXPECT_EQ(*pick({6, 2.5, 1}, params, {0, 0, 0, 0}), 0);  // penalised once: 3, not 6 / 16
+  EXPECT_EQ(*pick({-1, -1.5, -9}, params, {0}), 1);        // -1 * 2
+  EXPECT_EQ(*pick({6, 4, 1}, params, {}), 0);
+}
+
+TEST(Sampler, DependsOnSeedAndPositionAlone) {
+  const std::vector<float> logits = random_logits(1000, 3);
+  SamplerScratch fresh(1000), used(1000);
+  ASSERT_TRUE(sample(kernels::table(Isa::kRef), random_logits(1000, 4), seeded(1), {}, 5, used).ok());
+  std::vector<TokenId> first, again, other;
+  for (int i = 0; i < 40; ++i) {
+    first.push_back(*sample(kernels::table(Isa::kRef), logits, seeded(1), {}, i, fresh));
+    again.push_back(*sample(kernels::table(Isa::kRef), logits, seeded(1), {}, i, used));
+    other.push_back(*sample(kernels::table(Isa::kRef), logits, seeded(2), {}, i, used));
+  }
+  EXPECT_EQ(first, again);
+  EXPECT_NE(first, other);
+  EXPECT_NE(std::count(first.begin(), first.end(), first[0]), 40);
+}
+
+TEST(Sampler, NumbersThatAreNoneAreNeverChosen) {
+  for (const double temperature : {0.0, 1.0}) {
+    SamplingParams params = seeded();
+    params.temperature = temperature;
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(*pick({kNan, -kInf, 0.5F, kNan}, params, {}, i), 2);
+    EXPECT_EQ(*pick({1, kInf, 2, kInf}, params), 1);
+    for (const std::vector<float>& logits : std::vector<std::vector<float>>{{kNan, kNan}, {-kInf, -kInf}, {kNan, -kInf}, {}}) {
+      const Result<TokenId> token = pick(logits, params);
+      ASSERT_FALSE(token.ok());
+      EXPECT_NE(token.error().message.find("NaN or -inf"), std::string::npos);
+    }
+  }
+}
+
+TEST(Sampler, ExtremeLogitsAndTemperaturesStayDefined) {
+  const float most = std::numeric_limits<float>::max();
+  for (const double temperature : {1e-6, 1.0, 100.0}) {
+    SamplingParams params = seeded();
+    params.temperature = temperature;
+    params.top_p = 0.5;
+    EXPECT_EQ(*pick({-most, most, 0}, params), 1);
+    params.repetition_penalty = 0.01;
+    EXPECT_EQ(*pick({-most, most, 0}, params, {1}), 1);
+  }
+}
+
+}  // namespace
+}  // namespace lamina

@@ -226,7 +226,7 @@ def machine_names(tree):
     paths = [p for p in text_files(tree) if not p.startswith("tools/lint/")]
     raw = lambda text: text
     yield from _matches(tree, paths, r"(?<![\w.}])/(?:root|work|home/\w+)/\w", "machine", "a path of one machine: '{}'", raw)
-    hosts = r"https?://[^\s\"'<>]*(?:registry|mirror|npm|debian|pypi)[^\s\"'<>]*|\bregistry\.\w+\.\w+"
+    hosts = r"https?://[^\s\"'<>]*(?:registry|mirror|npm|debian|pypi)[^\s\"'<>]*|\bregistry\.[\w-]+\.(?:com|dev|io|net|org)\b"
     yield from _matches(tree, paths, hosts, "machine", "a registry's host: '{}'", raw)
 
 

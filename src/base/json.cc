@@ -10,6 +10,13 @@
 
 namespace lamina {
 
+Json::Json(size_t v) {
+  if (v <= static_cast<size_t>(INT64_MAX))
+    value_ = static_cast<int64_t>(v);
+  else
+    value_ = static_cast<double>(v);
+}
+
 const char* Json::kind_name() const {
   constexpr const char* kNames[] = {"null", "a boolean", "an integer", "a number", "a string", "an array", "an object"};
   return kNames[value_.index()];

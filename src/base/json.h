@@ -25,7 +25,7 @@ class Json {
   Json(bool v) : value_(v) {}                           // NOLINT(google-explicit-constructor)
   Json(int v) : value_(int64_t{v}) {}                   // NOLINT(google-explicit-constructor)
   Json(int64_t v) : value_(v) {}                        // NOLINT(google-explicit-constructor)
-  Json(size_t v) : value_(static_cast<int64_t>(v)) {}   // NOLINT(google-explicit-constructor)
+  Json(size_t v);                                       // NOLINT(google-explicit-constructor): beyond int64 a double, as parse_json does
   Json(double v) : value_(v) {}                         // NOLINT(google-explicit-constructor)
   Json(const char* v) : value_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
   Json(std::string_view v) : value_(std::string(v)) {}  // NOLINT(google-explicit-constructor)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <random>
 
 #include "base/strings.h"
 
@@ -113,6 +114,34 @@ TEST(Json, SetAndPushBuildValues) {
   list.push(nullptr);
   value.set("c", list);
   EXPECT_EQ(value.dump(), R"({"a":true,"b":"text","c":[1.0,null]})");
+}
+
+TEST(Json, UnsignedValuesBeyondInt64BecomeDoubles) {
+  EXPECT_EQ(Json(size_t{5}).as_integer(), 5);
+  EXPECT_EQ(Json(std::numeric_limits<size_t>::max()).as_double(), 0x1p64);
+}
+
+TEST(Json, DamagedTextIsRefusedOrReadsBackEqual) {
+  const std::string whole = R"({"a":[1,-2.5e3,true,null,"x\u00e9\n\"q\"",{"b":{},"c":[[],[1.0]]}],"😀":123456789012345678901})";
+  ASSERT_TRUE(parsed(whole).is_object());
+  std::mt19937 random(7);
+  int accepted = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = whole;
+    for (size_t edits = 1 + random() % 2; edits > 0; --edits) {
+      const size_t at = random() % text.size();
+      if (random() % 2 == 0)
+        text[at] = static_cast<char>(random());
+      else
+        text.erase(at, 1 + random() % 3);
+    }
+    const auto value = parse_json(text, "damaged");
+    if (!value.ok()) continue;
+    ++accepted;
+    ASSERT_EQ(parsed(value->dump()), *value) << text;
+    ASSERT_EQ(parsed(value->dump(1)), *value) << text;
+  }
+  EXPECT_GT(accepted, 100);
 }
 
 TEST(Json, DumpIndentsLikePython) {

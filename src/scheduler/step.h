@@ -54,10 +54,11 @@ struct StepPlan {
 
 struct StepOutput {
   RequestId request;
-  std::optional<TokenId> token;      // when the entry sampled
-  std::vector<float> prompt_logits;  // [rows, vocab] when all_logits
-  std::vector<float> embedding;      // [hidden] when pool
-  std::string error;                 // not empty: the request cannot go on (its logits hold no number); it then has no token
+  std::optional<TokenId> token;              // when the entry sampled
+  std::vector<float> prompt_logits;          // [rows, vocab] when all_logits
+  std::vector<float> embedding;              // [hidden] when pool
+  std::vector<std::vector<float>> captured;  // with all_logits, when the model captures: [rows, hidden] a capture layer
+  std::string error;                         // not empty: the request cannot go on (its logits hold no number); it then has no token
 };
 
 struct StepResult {

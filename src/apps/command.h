@@ -1,0 +1,53 @@
+#pragma once
+// One subcommand a file: each adds itself to the parser and leaves what is to be run.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "engine/engine.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lamina {
+
+/// What the chosen subcommand does once the command line is parsed.
+using CommandBody = std::function<Status()>;
+
+/// Makes `run` the body when `command` was chosen; call it last.
+void body_of(CLI::App& command, CommandBody& body, CommandBody run);
+
+void add_generate(CLI::App& app, CommandBody& body);
+void add_logits(CLI::App& app, CommandBody& body);
+void add_embed(CLI::App& app, CommandBody& body);
+void add_tokenize(CLI::App& app, CommandBody& body);
+void add_inspect(CLI::App& app, CommandBody& body);
+void add_bench(CLI::App& app, CommandBody& body);
+
+/// MODEL and the options that every command which runs a model takes. `options` outlives the parser.
+void add_engine_options(CLI::App& command, EngineOptions& options);
+
+/// --prompt or --prompt-ids, exactly one of them.
+struct PromptOptions {
+  std::string text;
+  std::string ids;
+  bool has_text = false, has_ids = false;
+};
+void add_prompt_options(CLI::App& command, PromptOptions& options);
+/// Token ids of the prompt: encoded with special tokens, or as given.
+Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engine& engine);
+/// "1,2,3" -> ids; the error names `flag` and the piece that is no integer.
+Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag);
+
+/// Starts an engine with a progress bar (when stderr is a terminal) and prints the start line on stderr.
+Result<std::unique_ptr<Engine>> start_engine(EngineOptions options);
+
+/// One JSON object on stdout.
+void print_json(const Json& value);
+Json ids_json(const std::vector<TokenId>& ids);
+
+}  // namespace lamina

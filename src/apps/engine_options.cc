@@ -1,0 +1,98 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+#include "apps/command.h"
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace lamina {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+void draw_progress(size_t done, size_t total) {
+  constexpr int kWidth = 40;
+  const double part = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
+  const int full = static_cast<int>(part * kWidth);
+  std::fprintf(stderr, "\rloading [%-*s] %3d %%", kWidth, std::string(static_cast<size_t>(full), '#').c_str(), static_cast<int>(part * 100));
+  if (done >= total) std::fputs("\r\033[K", stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void body_of(CLI::App& command, CommandBody& body, CommandBody run) {
+  command.parse_complete_callback([&body, run = std::move(run)] { body = run; });
+}
+
+void add_engine_options(CLI::App& command, EngineOptions& options) {
+  command.add_option("MODEL", options.model, "checkpoint folder")->required();
+  command.add_option("--json-model-override-args", options.json_model_override_args, "JSON object merged over config.json");
+  command.add_option("--load-format", options.load_format, "auto | dummy (seeded values instead of weights)");
+  command.add_option("--dtype", options.dtype, "auto | bfloat16 | float16 | half | float32");
+  command.add_option("--kv-cache-dtype", options.kv_cache_dtype, "auto | bf16 | float32");
+  command.add_option("--attention-backend", options.attention_backend, "paged | reference");
+  command.add_option("--context-length", options.context_length, "longest prompt and answer together (0: the model's)");
+  command.add_option("--max-running-requests", options.max_running_requests, "requests computed at the same time");
+  command.add_option("--chunked-prefill-size", options.chunked_prefill_size, "tokens of one step");
+  command.add_option("--page-size", options.page_size, "tokens of a KV page");
+  command.add_option("--max-total-tokens", options.max_total_tokens, "tokens of the KV pool (0: by memory)");
+  command.add_option("--mem-fraction-static", options.mem_fraction_static, "share of the free memory that the KV pool may take");
+  command.add_option("--threads", options.threads, "threads (0: what this process may use)");
+}
+
+void add_prompt_options(CLI::App& command, PromptOptions& options) {
+  CLI::Option* text = command.add_option("--prompt", options.text, "text, encoded with special tokens");
+  CLI::Option* ids = command.add_option("--prompt-ids", options.ids, "token ids: 1,2,3");
+  text->excludes(ids);
+  command.callback([&command, &options, text, ids] {
+    options.has_text = text->count() > 0, options.has_ids = ids->count() > 0;
+    if (!options.has_text && !options.has_ids) throw CLI::RequiredError(cat(command.get_name(), " needs --prompt or --prompt-ids"));
+  });
+}
+
+Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag) {
+  std::vector<TokenId> ids;
+  if (text.empty()) return ids;
+  for (const std::string& piece : split(text, ',')) {
+    const char* begin = piece.data() + std::min(piece.find_first_not_of(' '), piece.size());
+    TokenId id = 0;
+    const auto [end, fault] = std::from_chars(begin, piece.data() + piece.size(), id);
+    if (fault != std::errc() || end != piece.data() + piece.size()) return error(flag, ": '", piece, "' is no token id");
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engine& engine) {
+  if (options.has_ids) return parse_ids(options.ids, "--prompt-ids");
+  LAMINA_ASSIGN(const Tokenizer* tokenizer, engine.tokenizer());
+  return tokenizer->encode(options.text, {});
+}
+
+Result<std::unique_ptr<Engine>> start_engine(EngineOptions options) {
+  options.isa = environment("LAMINA_ISA");
+  options.disabled_archs = environment("LAMINA_DISABLED_ARCHS");
+  const LoadProgress progress = isatty(STDERR_FILENO) != 0 ? LoadProgress(draw_progress) : LoadProgress();
+  LAMINA_ASSIGN(std::unique_ptr<Engine> engine, Engine::start(options, progress));
+  log_info(engine->info().start_line());
+  return engine;
+}
+
+void print_json(const Json& value) { std::printf("%s\n", value.dump().c_str()); }
+
+Json ids_json(const std::vector<TokenId>& ids) {
+  Json out = Json::array();
+  for (const TokenId id : ids) out.push(Json(int64_t{id}));
+  return out;
+}
+
+}  // namespace lamina

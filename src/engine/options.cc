@@ -1,0 +1,40 @@
+#include "engine/options.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "base/strings.h"
+
+namespace lamina {
+namespace {
+
+Status one_of(std::string_view flag, const std::string& value, std::initializer_list<const char*> allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return {};
+  return error(flag, " ", value, ": allowed are ", join({allowed.begin(), allowed.end()}, ", "));
+}
+
+Status in_range(std::string_view flag, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return {};
+  return error(flag, " ", value, ": allowed are ", low, " to ", high);
+}
+
+}  // namespace
+
+Status validate(const EngineOptions& options) {
+  LAMINA_TRY(one_of("--load-format", options.load_format, {"auto", "dummy"}));
+  LAMINA_TRY(one_of("--dtype", options.dtype, {"auto", "bfloat16", "float16", "half", "float32"}));
+  LAMINA_TRY(one_of("--kv-cache-dtype", options.kv_cache_dtype, {"auto", "bf16", "float32"}));
+  LAMINA_TRY(one_of("--attention-backend", options.attention_backend, {"paged", "reference"}));
+  LAMINA_TRY(in_range("--context-length", options.context_length, 0, int64_t{1} << 30));
+  LAMINA_TRY(in_range("--max-running-requests", options.max_running_requests, 1, 65536));
+  LAMINA_TRY(in_range("--chunked-prefill-size", options.chunked_prefill_size, 1, 65536));
+  LAMINA_TRY(in_range("--page-size", options.page_size, 1, 4096));
+  LAMINA_TRY(in_range("--max-total-tokens", options.max_total_tokens, 0, int64_t{1} << 40));
+  LAMINA_TRY(in_range("--threads", options.threads, 0, 1024));
+  if (!(options.mem_fraction_static > 0.0 && options.mem_fraction_static <= 1.0)) {
+    return error("--mem-fraction-static ", options.mem_fraction_static, ": allowed are values above 0 and up to 1");
+  }
+  return {};
+}
+
+}  // namespace lamina

@@ -52,8 +52,8 @@ struct RequestEvent {
 /// A request is admitted when pages for its whole prompt (and outputs, after a retraction) and one token are free and one more for each
 /// running request; nobody overtakes. While decoding it takes a page at a time. When none is left the running request with the fewest
 /// outputs (ties: longest prompt, then the latest) is retracted: it waits in its old place and computes prompt and outputs again. The
-/// last one running is never retracted and fits by submit()'s check, so that between two retractions at least one token is emitted and
-/// every request ends.
+/// last one running is never retracted and fits by submit()'s check, so that at least one token is emitted between
+/// two steps that retract, and every request ends.
 ///
 /// Ends: EOS (unless ignore_eos) and stop_token_ids give kStop; max_new_tokens, the context and the pool's size give kLength; cancel()
 /// and a runner's error give kAbort. With max_new_tokens 0 the prompt is computed and the request ends kLength without a token.

@@ -1,0 +1,97 @@
+#include "scheduler/scheduler.h"
+
+#include <gtest/gtest.h>
+
+namespace lamina {
+namespace {
+
+SchedulerConfig small_config() {
+  SchedulerConfig config;
+  config.kv = {10, 4};
+  config.draw_seed = [] { return uint64_t{4711}; };
+  return config;
+}
+
+SchedulerRequest request(int64_t id, std::optional<uint64_t> seed = {}) {
+  SchedulerRequest result;
+  result.id = RequestId(id);
+  result.prompt = {5, 6, 7};
+  result.sampling.seed = seed;
+  result.sampling.max_new_tokens = 1000000;
+  return result;
+}
+
+StepResult answer(const StepPlan& plan, TokenId token) {
+  StepResult result;
+  result.step = plan.step;
+  for (const StepEntry& entry : plan.entries) result.outputs.push_back({entry.request, token, {}, {}, {}});
+  return result;
+}
+
+TEST(Scheduler, DrawsASeedForARequestWithoutOne) {
+  Scheduler scheduler(small_config());
+  ASSERT_TRUE(scheduler.submit(request(1)).ok());
+  ASSERT_TRUE(scheduler.submit(request(2, 99)).ok());
+  StepPlan plan;
+  scheduler.next_step(plan);
+  ASSERT_EQ(plan.admitted.size(), 2U);
+  EXPECT_EQ(plan.admitted[0].sampling.seed, 4711U);
+  EXPECT_EQ(plan.admitted[1].sampling.seed, 99U);
+  EXPECT_EQ(plan.admitted[0].prompt, (std::vector<TokenId>{5, 6, 7}));
+  EXPECT_EQ(scheduler.sampling(RequestId(1))->seed, 4711U);
+  EXPECT_EQ(scheduler.sampling(RequestId(1))->max_new_tokens, 37) << "cut to what the pool leaves";
+  EXPECT_EQ(scheduler.sampling(RequestId(3)), nullptr);
+}
+
+TEST(Scheduler, TellsTheTokensOfLiveRequestsOnly) {
+  Scheduler scheduler(small_config());
+  SchedulerRequest short_request = request(1);
+  short_request.sampling.max_new_tokens = 2;
+  ASSERT_TRUE(scheduler.submit(short_request).ok());
+  EXPECT_EQ(scheduler.waiting(), 1);
+  StepPlan plan;
+  std::vector<RequestEvent> events;
+  scheduler.next_step(plan);
+  scheduler.complete(answer(plan, 8), events);
+  EXPECT_EQ(scheduler.running(), 1);
+  EXPECT_EQ(*scheduler.tokens(RequestId(1)), (std::vector<TokenId>{5, 6, 7, 8}));
+  scheduler.next_step(plan);
+  scheduler.complete(answer(plan, 9), events);
+  EXPECT_EQ(scheduler.tokens(RequestId(1)), nullptr);
+  EXPECT_FALSE(scheduler.idle()) << "the runner is still to be told";
+}
+
+TEST(Scheduler, RequestTheRunnerGivesUpEndsAloneWithItsError) {
+  Scheduler scheduler(small_config());
+  ASSERT_TRUE(scheduler.submit(request(1)).ok());
+  ASSERT_TRUE(scheduler.submit(request(2)).ok());
+  StepPlan plan;
+  scheduler.next_step(plan);
+  StepResult result = answer(plan, 8);
+  result.outputs[0].token.reset();
+  result.outputs[0].error = "no number";
+  std::vector<RequestEvent> events;
+  scheduler.complete(result, events);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].finish, FinishReason::kAbort);
+  EXPECT_EQ(events[0].error, "no number");
+  EXPECT_FALSE(events[0].token.has_value());
+  EXPECT_EQ(events[1].finish, FinishReason::kNone);
+  EXPECT_EQ(scheduler.running(), 1);
+}
+
+TEST(SchedulerDeathTest, OnePlanAtATime) {
+  Scheduler scheduler(small_config());
+  ASSERT_TRUE(scheduler.submit(request(1)).ok());
+  StepPlan plan;
+  scheduler.next_step(plan);
+  EXPECT_DEATH(scheduler.next_step(plan), "in flight");
+  StepResult other = answer(plan, 1);
+  ++other.step;
+  std::vector<RequestEvent> events;
+  EXPECT_DEATH(scheduler.complete(other, events), "another step");
+  EXPECT_DEATH((void)scheduler.submit(request(1)), "used twice");
+}
+
+}  // namespace
+}  // namespace lamina

@@ -24,7 +24,12 @@ SchedulerRequest request(int64_t id, std::optional<uint64_t> seed = {}) {
 StepResult answer(const StepPlan& plan, TokenId token) {
   StepResult result;
   result.step = plan.step;
-  for (const StepEntry& entry : plan.entries) result.outputs.push_back({entry.request, token, {}, {}, {}});
+  for (const StepEntry& entry : plan.entries) {
+    StepOutput output;
+    output.request = entry.request;
+    output.token = token;
+    result.outputs.push_back(output);
+  }
   return result;
 }
 

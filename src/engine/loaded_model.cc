@@ -48,6 +48,17 @@ Result<LoadPlan> plan_weights(const EngineOptions& options, const BuiltModel& bu
   return plan_load(*checkpoint, *built.params, built.model->names());
 }
 
+/// A tied model may repeat its head; the embedding is used, and a head that differs is worth a warning.
+void check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
+  std::string_view head, embedding;
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    const std::string name = names.rename(tensor.name);
+    if (name == "lm_head.weight") head = tensor.name;
+    if (name == "model.embed_tokens.weight") embedding = tensor.name;
+  }
+  if (!head.empty() && !embedding.empty()) warn_if_tied_head_differs(checkpoint, head, embedding);
+}
+
 Status fill_weights(const LoadPlan& plan, const std::optional<Checkpoint>& checkpoint, LoadedModel& out, const LoadProgress& progress) {
   const auto start = std::chrono::steady_clock::now();
   if (checkpoint) {
@@ -116,7 +127,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   std::unique_ptr<AttentionBackend> backend =
       options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend();
   LAMINA_ASSIGN(out.info.memory, plan_memory(*built.model, *backend, load.bytes, memory_request(options, out.info)));
-  if (checkpoint) warn_if_tied_head_differs(*checkpoint, built.model->names());
+  if (checkpoint && out.config.tie_word_embeddings) check_tied_head(*checkpoint, built.model->names());
   LAMINA_TRY(fill_weights(load, checkpoint, out, progress));
   out.info.audit = load.report;
   LAMINA_ASSIGN(out.runner, ModelRunner::create({.model = std::move(built),

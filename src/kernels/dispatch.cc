@@ -14,10 +14,10 @@ const Kernels& table(Isa isa) {
       return kRefKernels;
     case Isa::kAvx2:
       LAMINA_CHECK(features.avx2, "this CPU has no AVX2");
-      return kRefKernels;
+      return kAvx2Kernels;
     case Isa::kAvx512:
       LAMINA_CHECK(features.avx512 && features.avx512_bf16, "this CPU has no AVX-512 with bf16");
-      return kRefKernels;
+      return kAvx512Kernels;
   }
   check_failed(__FILE__, __LINE__, "isa", "unknown ISA");
 }
@@ -36,14 +36,14 @@ int64_t attention_tile(const AttentionArgs& args) {
 }
 
 size_t attention_scratch_bytes(const AttentionArgs& args) {
-  const auto pad = [](int64_t dim) { return (dim + 31) / 32 * 32; };  // whole pairs of the widest vector
+  constexpr int64_t kMostTileRows = 12;  // of any path's tile
+  constexpr int64_t kArrays = 11;        // each rounded up to 64 bytes
+  const auto whole_panels = [](int64_t dim) { return (dim + kPanelRows - 1) / kPanelRows * kPanelRows; };
   const int64_t rows = attention_tile(args) * (args.q_heads / args.kv_heads);
-  const int64_t floats = rows * pad(args.qk_dim)                // queries
-                         + rows * (kAttentionBlock + 32)        // scores, running maximum and sum
-                         + rows * pad(args.v_dim)               // output accumulators
-                         + kAttentionBlock * (pad(args.qk_dim)  // a block of keys
-                                              + pad(args.v_dim));
-  return static_cast<size_t>(floats) * sizeof(float) + kAttentionBlock * sizeof(void*) * 4;
+  const int64_t dims = whole_panels(args.qk_dim) + whole_panels(args.v_dim);
+  const int64_t floats = (rows + kAttentionBlock) * dims + 2 * rows + 2 * kMostTileRows * kAttentionBlock + 2 * kPanelRows;
+  const auto bytes = static_cast<size_t>(floats) * sizeof(float) + 2 * kAttentionBlock * sizeof(void*) + kArrays * 64;
+  return (bytes + 63) / 64 * 64;
 }
 
 namespace {

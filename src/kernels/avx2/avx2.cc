@@ -1,0 +1,156 @@
+// AVX2 with FMA and F16C. The only file compiled for it.
+
+#include <immintrin.h>
+
+#include "kernels/tables.h"
+#include "kernels/vector/table.h"
+
+namespace lamina::kernels {
+namespace {
+
+constexpr int32_t kMasks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+
+struct Avx2 {
+  using F = __m256;
+  using I = __m256i;
+  using Bf16Op = vec::PairExpand<Avx2, uint16_t>;
+  using Bf16Kv = vec::FloatKv<Avx2, uint16_t>;
+  static constexpr int64_t kWidth = 8;
+  static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
+  static constexpr int kTileVectors = 2;
+  static constexpr int kWholePanelRows = 2;  // 8 accumulators and 4 vectors of weights
+  static constexpr int kDotFlops = 16;
+
+  static I mask(int64_t n) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMasks + 8 - n)); }
+
+  // floats
+  static F zero() { return _mm256_setzero_ps(); }
+  static F set1(float x) { return _mm256_set1_ps(x); }
+  static F load(const float* p) { return _mm256_loadu_ps(p); }
+  static F load_n(const float* p, int64_t n) { return _mm256_maskload_ps(p, mask(n)); }
+  static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
+  static void store_n(float* p, F v, int64_t n) { _mm256_maskstore_ps(p, mask(n), v); }
+  static F broadcast(const float* p) { return _mm256_set1_ps(*p); }
+  static F broadcast(const uint16_t* p) { return _mm256_castsi256_ps(_mm256_set1_epi32(*p << 16)); }
+  static F add(F a, F b) { return _mm256_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+  static F div(F a, F b) { return _mm256_div_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F fnma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }  // c - a * b
+  static F max(F a, F b) { return _mm256_max_ps(a, b); }              // b when either is NaN
+  static F min(F a, F b) { return _mm256_min_ps(a, b); }
+  static F round(F v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static F power_of_two(I n) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23)); }
+  /// v * 2^n for integral |n| < 252, in two steps so that both factors are normal numbers.
+  static F scale(F v, F n) {
+    const I whole = _mm256_cvtps_epi32(n);
+    const I half = _mm256_srai_epi32(whole, 1);
+    return mul(mul(v, power_of_two(half)), power_of_two(_mm256_sub_epi32(whole, half)));
+  }
+  static F first(F v, int64_t n) { return _mm256_and_ps(v, _mm256_castsi256_ps(mask(n))); }
+  static float lane0(F v) { return _mm256_cvtss_f32(v); }
+  static bool any_equal(F a, F b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) != 0; }
+
+  static float sum(F v) {
+    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+  }
+  static float max_lane(F v) {
+    const __m128 b = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+  }
+
+  // bf16 and f16
+  static __m128i load16(const uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+  static __m128i load16_n(const uint16_t* p, int64_t n) {
+    if (n == kWidth) return load16(p);
+    uint16_t buffer[8] = {};
+    for (int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+    return load16(buffer);
+  }
+  static void store16_n(uint16_t* p, __m128i v, int64_t n) {
+    if (n == kWidth) return _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v);
+    uint16_t buffer[8];
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(buffer), v);
+    for (int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+  }
+  static F expand(__m128i v) { return low_half(_mm256_cvtepu16_epi32(v)); }
+  /// Words whose low half is v rounded to bf16, to nearest even; NaN stays NaN.
+  static I round_words(F v) {
+    const I bits = _mm256_castps_si256(v);
+    const I odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const I rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    const I quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const F nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+    return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan)), 16);
+  }
+  static __m128i to_bf16(F v) {
+    const I words = round_words(v);
+    return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  }
+  static F load_bf16(const uint16_t* p) { return expand(load16(p)); }
+  static F load_bf16_n(const uint16_t* p, int64_t n) { return expand(load16_n(p, n)); }
+  static void store_bf16(uint16_t* p, F v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), to_bf16(v)); }
+  static void store_bf16_n(uint16_t* p, F v, int64_t n) { store16_n(p, to_bf16(v), n); }
+  static F load_f16(const uint16_t* p) { return _mm256_cvtph_ps(load16(p)); }
+  static F load_f16_n(const uint16_t* p, int64_t n) { return _mm256_cvtph_ps(load16_n(p, n)); }
+  static void store_f16(uint16_t* p, F v, int64_t n) { store16_n(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), n); }
+  static float f16_to_float(uint16_t h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
+  static F load_weights(const float* p) { return _mm256_load_ps(p); }
+  static F load_weights(const uint16_t* p) { return load_f16(p); }
+
+  // words: two bf16 each
+  static I zero_words() { return _mm256_setzero_si256(); }
+  static I load_words(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static void store_words(void* p, I v, int64_t n) {
+    if (n == kWidth) return _mm256_storeu_si256(static_cast<__m256i*>(p), v);
+    _mm256_maskstore_epi32(static_cast<int*>(p), mask(n), v);
+  }
+  static I load_pairs(const uint16_t* p, int64_t n) {
+    if (n == 2 * kWidth) return load_words(p);
+    uint16_t buffer[16] = {};
+    for (int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+    return load_words(buffer);
+  }
+  static I pack_pairs(F low, F high) {
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(round_words(low), round_words(high)), _MM_SHUFFLE(3, 1, 2, 0));
+  }
+  static F low_half(I v) { return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16)); }
+  static F high_half(I v) { return _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32(-65536))); }
+  static I as_words(F v) { return _mm256_castps_si256(v); }
+  static F as_floats(I v) { return _mm256_castsi256_ps(v); }
+  static I either(I a, I b) { return _mm256_or_si256(a, b); }
+  static F dot_or_fma(F sum, I a, I b) { return fma(as_floats(a), as_floats(b), sum); }
+
+  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+  /// 8 x 8 words in place: pairs of rows, then of pairs, within 128-bit lanes; then the lanes themselves.
+  static void transpose(I (&m)[8]) {
+    I t[8];
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+      const I a = _mm256_unpacklo_epi32(m[i], m[i + 1]);
+      const I b = _mm256_unpackhi_epi32(m[i], m[i + 1]);
+      const I c = _mm256_unpacklo_epi32(m[i + 2], m[i + 3]);
+      const I d = _mm256_unpackhi_epi32(m[i + 2], m[i + 3]);
+      t[i] = _mm256_unpacklo_epi64(a, c);
+      t[i + 1] = _mm256_unpackhi_epi64(a, c);
+      t[i + 2] = _mm256_unpacklo_epi64(b, d);
+      t[i + 3] = _mm256_unpackhi_epi64(b, d);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {  // t[4 q + i], 128-bit lane l: column 4 l + i of rows 4 q .. 4 q + 3
+      m[i] = _mm256_permute2x128_si256(t[i], t[4 + i], 0x20);
+      m[4 + i] = _mm256_permute2x128_si256(t[i], t[4 + i], 0x31);
+    }
+  }
+};
+
+}  // namespace
+
+constinit const Kernels kAvx2Kernels = vec::make_table<Avx2>(Isa::kAvx2);
+
+}  // namespace lamina::kernels

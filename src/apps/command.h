@@ -43,9 +43,13 @@ Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engi
 /// "1,2,3" -> ids; the error names `flag` and the piece that is no integer.
 Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag);
 
+/// `options` with LAMINA_ISA and LAMINA_DISABLED_ARCHS.
+EngineOptions with_environment(EngineOptions options);
 /// Starts an engine with a progress bar (when stderr is a terminal) and prints the start line on stderr.
-Result<std::unique_ptr<Engine>> start_engine(EngineOptions options);
+Result<std::unique_ptr<Engine>> start_engine(const EngineOptions& options);
 
+/// Adds --json to a command whose output is always JSON.
+void accept_json(CLI::App& command);
 /// One JSON object on stdout.
 void print_json(const Json& value);
 Json ids_json(const std::vector<TokenId>& ids);

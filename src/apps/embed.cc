@@ -33,7 +33,7 @@ void add_embed(CLI::App& app, CommandBody& body) {
   const auto options = std::make_shared<Options>();
   add_engine_options(*command, options->engine);
   add_prompt_options(*command, options->prompt);
-  command->add_flag("--json", "accepted for symmetry: the output is always JSON");
+  accept_json(*command);
   body_of(*command, body, [options] { return run(*options); });
 }
 

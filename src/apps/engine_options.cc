@@ -78,14 +78,20 @@ Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engi
   return tokenizer->encode(options.text, {});
 }
 
-Result<std::unique_ptr<Engine>> start_engine(EngineOptions options) {
+EngineOptions with_environment(EngineOptions options) {
   options.isa = environment("LAMINA_ISA");
   options.disabled_archs = environment("LAMINA_DISABLED_ARCHS");
+  return options;
+}
+
+Result<std::unique_ptr<Engine>> start_engine(const EngineOptions& options) {
   const LoadProgress progress = isatty(STDERR_FILENO) != 0 ? LoadProgress(draw_progress) : LoadProgress();
-  LAMINA_ASSIGN(std::unique_ptr<Engine> engine, Engine::start(options, progress));
+  LAMINA_ASSIGN(std::unique_ptr<Engine> engine, Engine::start(with_environment(options), progress));
   log_info(engine->info().start_line());
   return engine;
 }
+
+void accept_json(CLI::App& command) { command.add_flag("--json")->description("the output is JSON with and without it"); }
 
 void print_json(const Json& value) { std::printf("%s\n", value.dump().c_str()); }
 

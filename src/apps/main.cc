@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {
-    return app.exit(fault) == 0 ? 0 : kUsage;
+    if (fault.get_exit_code() == 0) return app.exit(fault);  // --help
+    std::fprintf(stderr, "error: %s\n", fault.what());
+    return kUsage;
   }
   const lamina::Status status = body();
   if (status.ok()) return 0;

@@ -89,7 +89,7 @@ void add_tokenize(CLI::App& app, CommandBody& body) {
   CLI::Option* decode_flag = command->add_flag("--decode", options->decode);
   command->add_flag("--skip-special", options->skip_special, "leave special tokens out of the text");
   CLI::Option* jsonl = command->add_flag("--jsonl", options->jsonl, "one request a line on stdin, one answer a line");
-  command->add_flag("--json", "accepted for symmetry: the output is always JSON");
+  accept_json(*command);
   decode_flag->needs(ids);
   ids->needs(decode_flag);
   text->excludes(ids);

@@ -1,10 +1,12 @@
 #include "engine/loaded_model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
-#include "base/log.h"
+#include "base/file.h"
 #include "base/strings.h"
+#include "plan/inspect.h"
 #include "weights/tied.h"
 
 namespace lamina {
@@ -33,19 +35,51 @@ Result<int64_t> context_length_of(const EngineOptions& options, const ModelConfi
   return options.context_length > 0 ? options.context_length : model;
 }
 
-Status choose_machine(const EngineOptions& options, LoadedModel& out) {
-  LAMINA_ASSIGN(out.info.isa, choose_isa(decode_features(read_cpuid()), options.isa));
-  const int cpus = usable_cpus();
-  out.team = std::make_unique<ThreadTeam>(options.threads > 0 ? options.threads : cpus, cpus);
-  out.info.threads = out.team->size();
-  return {};
+std::unique_ptr<AttentionBackend> make_backend(const EngineOptions& options) {
+  return options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend();
 }
 
-/// The audit comes before anything is reserved.
-Result<LoadPlan> plan_weights(const EngineOptions& options, const BuiltModel& built, const std::optional<Checkpoint>& checkpoint,
-                              DType dtype) {
-  if (options.load_format == "dummy") return plan_dummy(*built.params, dtype);
-  return plan_load(*checkpoint, *built.params, built.model->names());
+/// Everything that is known before a byte is reserved. Members are destroyed in reverse order.
+struct Prepared {
+  ModelConfig config;
+  EngineInfo info;
+  std::optional<Checkpoint> checkpoint;
+  const kernels::Kernels* kernels = nullptr;
+  std::unique_ptr<ParallelGroups> groups;
+  std::unique_ptr<WeightFormat> format;
+  BuiltModel built;
+  LoadPlan load;
+};
+
+/// Config, class, files, audit. `with_files` false: parameters are planned without their files.
+Result<Prepared> prepare(const EngineOptions& options, bool with_files) {
+  LAMINA_TRY(validate(options));
+  Prepared out;
+  LAMINA_ASSIGN(out.config, load_model_config(options.model, options.json_model_override_args));
+  LAMINA_TRY(out.config.require_unquantised());
+  const ModelRegistry registry = ModelRegistry::create({}, options.disabled_archs);
+  LAMINA_ASSIGN(const ModelEntry* entry, registry.find(out.config.architectures));
+  LAMINA_ASSIGN(out.info.context_length, context_length_of(options, out.config));
+  LAMINA_ASSIGN(out.info.isa, choose_isa(decode_features(read_cpuid()), options.isa));
+  if (with_files) {
+    LAMINA_ASSIGN(out.checkpoint, Checkpoint::open(options.model));
+  }
+  out.info.dtype = resolve_dtype(out.config, out.checkpoint ? &*out.checkpoint : nullptr);
+  if (options.dtype != "auto") {
+    LAMINA_ASSIGN(out.info.dtype, parse_torch_dtype(options.dtype));
+  }
+  out.info.kv_dtype = kv_dtype_of(options, out.info.dtype);
+  out.info.model = std::filesystem::path(options.model + "/").lexically_normal().parent_path().filename().string();
+  out.info.architecture = entry->architecture;
+  out.kernels = &kernels::table(out.info.isa);
+  out.groups = std::make_unique<ParallelGroups>(ParallelGroups::single());
+  out.format = make_plain_format({out.info.dtype}, *out.kernels);
+  LAMINA_ASSIGN(out.built, build_model(*entry, out.config, {options.stage_boundaries}, *out.groups, *out.format));
+  LAMINA_TRY(out.built.model->capture_before(options.capture_layers));
+  LAMINA_ASSIGN(out.load, out.checkpoint ? plan_load(*out.checkpoint, *out.built.params, out.built.model->names())
+                                         : plan_dummy(*out.built.params, out.info.dtype));
+  out.info.audit = out.load.report;
+  return out;
 }
 
 /// A tied model may repeat its head; the embedding is used, and a head that differs is worth a warning.
@@ -59,13 +93,10 @@ void check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
   if (!head.empty() && !embedding.empty()) warn_if_tied_head_differs(checkpoint, head, embedding);
 }
 
-Status fill_weights(const LoadPlan& plan, const std::optional<Checkpoint>& checkpoint, LoadedModel& out, const LoadProgress& progress) {
+Status fill_weights(const Prepared& prepared, LoadedModel& out, const LoadProgress& progress) {
   const auto start = std::chrono::steady_clock::now();
-  if (checkpoint) {
-    LAMINA_TRY(execute_load(plan, *checkpoint, *out.team, progress));
-  } else {
-    LAMINA_TRY(execute_dummy(plan, *out.team));
-  }
+  LAMINA_TRY(prepared.checkpoint ? execute_load(prepared.load, *prepared.checkpoint, *out.team, progress)
+                                 : execute_dummy(prepared.load, *out.team));
   out.info.load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {};
 }
@@ -92,50 +123,50 @@ std::string EngineInfo::start_line() const {
              torch_dtype_name(kv_dtype));
 }
 
+Result<Json> plan_model(const EngineOptions& options) {
+  const Result<std::vector<std::string>> entries = list_folder(options.model);
+  const bool has_files = entries.ok() && std::any_of(entries->begin(), entries->end(), [](const std::string& name) {
+                           return name.find(".safetensors") != std::string::npos;
+                         });
+  LAMINA_ASSIGN(Prepared prepared, prepare(options, has_files && options.load_format != "dummy"));
+  prepared.info.threads = options.threads > 0 ? options.threads : usable_cpus();
+  const MemoryRequest request = memory_request(options, prepared.info);
+  const std::unique_ptr<AttentionBackend> backend = make_backend(options);
+  const Result<MemoryPlan> memory = plan_memory(*prepared.built.model, *backend, prepared.load.bytes, request);
+  return inspect_json({.config = prepared.config,
+                       .built = prepared.built,
+                       .load = prepared.load,
+                       .checkpoint = prepared.checkpoint ? &*prepared.checkpoint : nullptr,
+                       .memory = memory.ok() ? *memory : fixed_memory(*prepared.built.model, *backend, prepared.load.bytes, request),
+                       .dtype = prepared.info.dtype,
+                       .kv_dtype = prepared.info.kv_dtype});
+}
+
 Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress& progress) {
-  LAMINA_TRY(validate(options));
+  LAMINA_ASSIGN(Prepared prepared, prepare(options, options.load_format != "dummy"));
   LoadedModel out;
-  LAMINA_ASSIGN(out.config, load_model_config(options.model, options.json_model_override_args));
-  LAMINA_TRY(out.config.require_unquantised());
-  const ModelRegistry registry = ModelRegistry::create({}, options.disabled_archs);
-  LAMINA_ASSIGN(const ModelEntry* entry, registry.find(out.config.architectures));
-  LAMINA_ASSIGN(out.info.context_length, context_length_of(options, out.config));
   LAMINA_ASSIGN(const GenerationConfig generation, load_generation_config(options.model));
-  out.eos_token_ids = stop_token_ids(out.config, generation);
-  LAMINA_TRY(choose_machine(options, out));
-
-  std::optional<Checkpoint> checkpoint;
-  if (options.load_format != "dummy") {
-    LAMINA_ASSIGN(checkpoint, Checkpoint::open(options.model));
-  }
-  out.info.dtype = resolve_dtype(out.config, checkpoint ? &*checkpoint : nullptr);
-  if (options.dtype != "auto") {
-    LAMINA_ASSIGN(out.info.dtype, parse_torch_dtype(options.dtype));
-  }
-  out.info.kv_dtype = kv_dtype_of(options, out.info.dtype);
-  out.info.model = std::filesystem::path(options.model).lexically_normal().filename().string();
-  out.info.architecture = entry->architecture;
-
-  out.groups = std::make_unique<ParallelGroups>(ParallelGroups::single());
-  const kernels::Kernels& kernels = kernels::table(out.info.isa);
-  out.format = make_plain_format({out.info.dtype}, kernels);
-  LAMINA_ASSIGN(BuiltModel built, build_model(*entry, out.config, {options.stage_boundaries}, *out.groups, *out.format));
-  LAMINA_TRY(built.model->capture_before(options.capture_layers));
-  LAMINA_ASSIGN(const LoadPlan load, plan_weights(options, built, checkpoint, out.info.dtype));
-  LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, out.config));
-
-  std::unique_ptr<AttentionBackend> backend =
-      options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend();
-  LAMINA_ASSIGN(out.info.memory, plan_memory(*built.model, *backend, load.bytes, memory_request(options, out.info)));
-  if (checkpoint && out.config.tie_word_embeddings) check_tied_head(*checkpoint, built.model->names());
-  LAMINA_TRY(fill_weights(load, checkpoint, out, progress));
-  out.info.audit = load.report;
-  LAMINA_ASSIGN(out.runner, ModelRunner::create({.model = std::move(built),
+  out.eos_token_ids = stop_token_ids(prepared.config, generation);
+  LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, prepared.config));
+  const int cpus = usable_cpus();
+  out.team = std::make_unique<ThreadTeam>(options.threads > 0 ? options.threads : cpus, cpus);
+  out.info = prepared.info;
+  out.info.threads = out.team->size();
+  std::unique_ptr<AttentionBackend> backend = make_backend(options);
+  LAMINA_ASSIGN(out.info.memory,
+                plan_memory(*prepared.built.model, *backend, prepared.load.bytes, memory_request(options, out.info)));
+  if (prepared.checkpoint && prepared.config.tie_word_embeddings) check_tied_head(*prepared.checkpoint, prepared.built.model->names());
+  LAMINA_TRY(fill_weights(prepared, out, progress));
+  const int64_t vocab_size = prepared.config.vocab_size;
+  out.config = std::move(prepared.config);
+  out.groups = std::move(prepared.groups);
+  out.format = std::move(prepared.format);
+  LAMINA_ASSIGN(out.runner, ModelRunner::create({.model = std::move(prepared.built),
                                                  .backend = std::move(backend),
-                                                 .compute = {&kernels, out.team.get()},
+                                                 .compute = {prepared.kernels, out.team.get()},
                                                  .memory = out.info.memory,
                                                  .kv_dtype = out.info.kv_dtype,
-                                                 .vocab_size = out.config.vocab_size}));
+                                                 .vocab_size = vocab_size}));
   return out;
 }
 

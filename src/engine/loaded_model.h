@@ -45,6 +45,9 @@ struct LoadedModel {
   std::unique_ptr<ModelRunner> runner;
 };
 
+/// The plan that `lamina inspect` prints (plan/inspect.h). Needs only config.json; files of weights are audited when there are any.
+Result<Json> plan_model(const EngineOptions& options);
+
 /// Refuses before memory for weights is reserved, with one error that names file, tensor, key or flag.
 Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress& progress);
 

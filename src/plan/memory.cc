@@ -18,7 +18,7 @@ std::string size_string(uint64_t bytes) {
   return text;
 }
 
-Result<MemoryPlan> plan_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request) {
+MemoryPlan fixed_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request) {
   constexpr size_t kSlack = size_t{1} << 16;  // alignment of the arenas' allocations
   MemoryPlan plan;
   plan.weight_bytes = weight_bytes;
@@ -26,7 +26,11 @@ Result<MemoryPlan> plan_memory(const CausalLM& model, const AttentionBackend& ba
   plan.step_bytes = model.step_bytes(request.step_rows) + kSlack;
   plan.stage_bytes = model.stage_bytes(request.step_rows, backend, request.threads) + kSlack;
   plan.kv_bytes_per_token = KvStore::bytes_per_token(model.kv_shapes(), request.kv_dtype);
+  return plan;
+}
 
+Result<MemoryPlan> plan_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request) {
+  MemoryPlan plan = fixed_memory(model, backend, weight_bytes, request);
   const uint64_t fixed = weight_bytes + plan.arena_bytes();
   if (fixed > request.available) {
     return error("not enough memory: weights need ", size_string(weight_bytes), " and a step of ", request.step_rows, " tokens ",

@@ -34,6 +34,9 @@ struct MemoryPlan {
   size_t kv_bytes() const { return static_cast<size_t>(kv_tokens() * kv_bytes_per_token); }
 };
 
+/// Weights, step memory and KV bytes a token; no pages yet.
+MemoryPlan fixed_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request);
+
 /// KV tokens = min(max_total_tokens, mem_fraction * (available - weights - arena) / bytes a token, max_running * context), in whole pages.
 /// An error that names the bytes needed and available when weights and arena do not fit or not one page is left.
 Result<MemoryPlan> plan_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request);

@@ -1,0 +1,155 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "apps/command.h"
+#include "base/rng.h"
+#include "kernels/ceiling.h"
+
+namespace lamina {
+namespace {
+
+struct Options {
+  EngineOptions engine;
+  int prefill = 512;
+  int decode = 64;
+  int batch = 1;
+  int rounds = 3;
+};
+
+constexpr int kDecodePrompt = 32;  // context at which decoding is measured
+
+/// Both ceilings of the machine; the best of what is measured between the runs.
+struct Ceilings {
+  double read_gb_s = 0;
+  double peak_gflops = 0;
+
+  void measure(const kernels::Kernels& kernels, ThreadTeam& team) {
+    read_gb_s = std::max(read_gb_s, kernels::measure_read_bandwidth(kernels, team));
+    peak_gflops = std::max(peak_gflops, kernels::measure_dot_peak(kernels, team));
+  }
+};
+
+std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream) {
+  std::vector<TokenId> ids;
+  for (int i = 0; i < length; ++i) ids.push_back(static_cast<TokenId>(uniform(1, stream, static_cast<uint64_t>(i)) * static_cast<double>(vocab)));
+  return ids;
+}
+
+/// Times of the first and the last token over all requests of a batch, in seconds from submit.
+struct Times {
+  double first = 0, last = 0;
+};
+
+Result<Times> run_batch(Engine& engine, int batch, int prompt, int new_tokens) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  std::vector<std::unique_ptr<RequestStream>> streams;
+  for (int b = 0; b < batch; ++b) {
+    EngineRequest request{.prompt = random_prompt(prompt, engine.config().vocab_size, static_cast<uint64_t>(b)), .sampling = {}};
+    request.sampling.temperature = 0;
+    request.sampling.ignore_eos = true;
+    request.sampling.max_new_tokens = new_tokens;
+    LAMINA_ASSIGN(auto stream, engine.submit(std::move(request)));
+    streams.push_back(std::move(stream));
+  }
+  Times times;
+  for (const auto& stream : streams) {
+    for (bool first = true; std::optional<EngineEvent> event = stream->next(); first = false) {
+      if (!event->error.empty()) return Error{event->error};
+      times.last = std::chrono::duration<double>(Clock::now() - start).count();
+      if (first) times.first = std::max(times.first, times.last);
+    }
+  }
+  return times;
+}
+
+/// Floating-point operations of `tokens` prompt tokens: two a weight that multiplies (the head only for the last row), and attention.
+double prefill_flops(const Engine& engine, int64_t tokens) {
+  const ModelConfig& config = engine.config();
+  const double t = static_cast<double>(tokens);
+  const double h = static_cast<double>(config.hidden_size), inner = static_cast<double>(config.intermediate_size);
+  const double q = static_cast<double>(config.num_attention_heads * config.head_dim);
+  const double kv = static_cast<double>(config.num_key_value_heads * config.head_dim);
+  const double layer = 2 * t * (h * (q + 2 * kv) + q * h + 3 * h * inner) + 4 * q * t * (t + 1) / 2;
+  return layer * static_cast<double>(config.num_hidden_layers) + 2 * h * static_cast<double>(config.vocab_size);
+}
+
+/// Bytes a decode step reads at least: every weight once (an untied embedding only by row) and the keys and values.
+double decode_bytes(const Engine& engine, int batch, int64_t context) {
+  const ModelConfig& config = engine.config();
+  const MemoryPlan& memory = engine.info().memory;
+  double bytes = static_cast<double>(memory.weight_bytes);
+  if (!config.tie_word_embeddings) {
+    bytes -= static_cast<double>(config.vocab_size * config.hidden_size) * dtype_bytes(engine.info().dtype);
+  }
+  return bytes + static_cast<double>(memory.kv_bytes_per_token) * static_cast<double>(context) * batch;
+}
+
+struct Rates {
+  double prefill = 0, decode = 0;  // tokens a second, best of the rounds
+};
+
+Json report(const Options& options, const Engine& engine, const Rates& rates, const Ceilings& ceilings) {
+  const double prefill_gflops = prefill_flops(engine, options.prefill) / options.prefill * rates.prefill / 1e9;
+  const double decode_gb_s = decode_bytes(engine, options.batch, kDecodePrompt + options.decode / 2) * rates.decode / options.batch / 1e9;
+  Json out;
+  out.set("model", engine.info().model);
+  out.set("class", engine.info().architecture);
+  out.set("dtype", torch_dtype_name(engine.info().dtype));
+  out.set("isa", isa_name(engine.info().isa));
+  out.set("threads", engine.info().threads);
+  out.set("batch", options.batch);
+  out.set("load_s", engine.info().load_seconds);
+  out.set("weight_bytes", engine.info().memory.weight_bytes);
+  out.set("pp_tokens", options.prefill);
+  out.set("pp_tok_s", rates.prefill);
+  out.set("pp_gflops", prefill_gflops);
+  out.set("pp_of_peak", prefill_gflops / ceilings.peak_gflops);
+  out.set("tg_tokens", options.decode);
+  out.set("tg_tok_s", rates.decode);
+  out.set("tg_gb_s", decode_gb_s);
+  out.set("tg_of_bandwidth", decode_gb_s / ceilings.read_gb_s);
+  out.set("read_gb_s", ceilings.read_gb_s);
+  out.set("peak_gflops", ceilings.peak_gflops);
+  out.set("peak_rss_bytes", static_cast<int64_t>(peak_rss()));
+  return out;
+}
+
+Status run(const Options& options) {
+  LAMINA_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(options.engine));
+  const kernels::Kernels& kernels = kernels::table(engine->info().isa);
+  ThreadTeam team(engine->info().threads, usable_cpus());
+  Ceilings ceilings;
+  Rates rates;
+  const int64_t rss = static_cast<int64_t>(peak_rss());
+  for (int round = 0; round < options.rounds; ++round) {
+    ceilings.measure(kernels, team);
+    LAMINA_ASSIGN(const Times prefill, run_batch(*engine, 1, options.prefill, 1));
+    LAMINA_ASSIGN(const Times decode, run_batch(*engine, options.batch, kDecodePrompt, options.decode + 1));
+    rates.prefill = std::max(rates.prefill, options.prefill / prefill.last);
+    rates.decode = std::max(rates.decode, options.decode * options.batch / (decode.last - decode.first));
+  }
+  ceilings.measure(kernels, team);
+  Json out = report(options, *engine, rates, ceilings);
+  out.set("peak_rss_after_load_bytes", rss);
+  print_json(out);
+  return {};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, CommandBody& body) {
+  CLI::App* command = app.add_subcommand("bench", "prefill and decode rates beside the machine's ceilings, in one run");
+  const auto options = std::make_shared<Options>();
+  add_engine_options(*command, options->engine);
+  command->add_option("--pp", options->prefill, "prompt tokens")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--tg", options->decode, "decoded tokens")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--batch", options->batch, "requests decoded at the same time")->check(CLI::Range(1, 4096));
+  command->add_option("--rounds", options->rounds, "alternations; rates and ceilings are the best of them")->check(CLI::Range(1, 100));
+  accept_json(*command);
+  body_of(*command, body, [options] { return run(*options); });
+}
+
+}  // namespace lamina

@@ -47,7 +47,7 @@ struct AttentionRow {
   std::vector<double> out;    // [v_dim]
   std::vector<double> bound;  // [v_dim]
 };
-/// `operand_rounding`: relative rounding of queries and softmax weights (0 or 2^-9).
+/// `operand_rounding`: relative rounding of queries and softmax weights (0 or 2^-8).
 AttentionRow exact_attention(const AttentionCase& c, const AttentionData& data, int64_t token, int head, double operand_rounding);
 
 }  // namespace lamina::kernels::testing

@@ -1,14 +1,14 @@
 #include "weights/dummy.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 namespace lamina {
 
 namespace {
 
-constexpr float kHalfWidth = 0.03F * 1.7320508F;  // a uniform deviate on [-a, a] has deviation a / sqrt(3)
-constexpr int64_t kLanes = 4;                     // values a hash yields
+constexpr int64_t kLanes = 4;  // values a hash yields
 
 /// The finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
 uint64_t mix(uint64_t x) {
@@ -24,12 +24,26 @@ uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
-/// Columns [col, col + count) of a row, in bf16.
-void fill_row(uint64_t row_key, int64_t col, int64_t count, float centre, uint16_t* out) {
-  for (int64_t c = col; c < col + count;) {
-    uint64_t bits = mix(row_key + static_cast<uint64_t>(c / kLanes) * 0x9E3779B97F4A7C15ULL) >> (c % kLanes * 16);
-    for (const int64_t end = std::min(col + count, (c / kLanes + 1) * kLanes); c < end; ++c, bits >>= 16) {
-      *out++ = f32_to_bf16(centre + static_cast<float>(static_cast<int16_t>(bits)) * (kHalfWidth / 32768.0F));
+/// Columns [group * kLanes, (group + 1) * kLanes) of a row: bf16 values with random sign and mantissa and an exponent of -8 to -5, which
+/// makes their deviation 0.0274; made of bits, because arithmetic would be slower than the memory they go to.
+uint64_t four_values(uint64_t row_key, int64_t group) {
+  constexpr uint64_t kRandom = 0x81FF81FF81FF81FFULL;    // sign, two low bits of the exponent, mantissa
+  constexpr uint64_t kExponent = 0x3B803B803B803B80ULL;  // 127 - 8 in the exponent's place
+  return (mix(row_key + static_cast<uint64_t>(group) * 0x9E3779B97F4A7C15ULL) & kRandom) + kExponent;
+}
+
+/// Columns [col, col + count) of a row.
+void fill_row(uint64_t row_key, int64_t col, int64_t count, uint16_t* out) {
+  for (const int64_t end = col + count; col < end;) {
+    uint64_t word = four_values(row_key, col / kLanes);
+    if (col % kLanes == 0 && end - col >= kLanes) {
+      std::memcpy(out, &word, sizeof(word));
+      out += kLanes, col += kLanes;
+      continue;
+    }
+    for (word >>= col % kLanes * 16; col < end; word >>= 16) {
+      *out++ = static_cast<uint16_t>(word);
+      if (++col % kLanes == 0) break;
     }
   }
 }
@@ -39,16 +53,24 @@ void fill_row(uint64_t row_key, int64_t col, int64_t count, float centre, uint16
 void put_dummy(Param& param, const LoadPiece& piece) {
   const std::string name = param.part_name(piece.part);
   const uint64_t key = hash_name(name);
-  std::vector<uint16_t> values(static_cast<size_t>(piece.rows * piece.cols));
   if (param.is_vector()) {
-    fill_row(key, piece.source_row, piece.rows, name.ends_with(".bias") ? 0.0F : 1.0F, values.data());
-  } else {
-    for (int64_t r = 0; r < piece.rows; ++r) {
-      const uint64_t row_key = mix(key + static_cast<uint64_t>(piece.source_row + r) + 1);
-      fill_row(row_key, piece.source_col, piece.cols, 0.0F, values.data() + r * piece.cols);
-    }
+    std::vector<uint16_t> values(static_cast<size_t>(piece.rows));
+    fill_row(key, piece.source_row, piece.rows, values.data());
+    const float centre = name.ends_with(".bias") ? 0.0F : 1.0F;
+    for (uint16_t& v : values) v = f32_to_bf16(centre + bf16_to_f32(v));
+    return param.store->put(piece.local_row, {values.data(), DType::kBF16, piece.rows, 1, 1});
   }
-  param.store->put(piece.local_row, {values.data(), DType::kBF16, piece.rows, piece.cols, piece.cols});
+  const int64_t grain = param.store->row_grain();  // few rows at a time, so that they are still in the cache when they are packed
+  std::vector<uint16_t> values(static_cast<size_t>(grain * piece.cols));
+  for (int64_t row = 0; row < piece.rows;) {
+    const int64_t count = std::min(piece.rows - row, grain - (piece.local_row + row) % grain);
+    for (int64_t r = 0; r < count; ++r) {
+      const uint64_t row_key = mix(key + static_cast<uint64_t>(piece.source_row + row + r) + 1);
+      fill_row(row_key, piece.source_col, piece.cols, values.data() + r * piece.cols);
+    }
+    param.store->put(piece.local_row + row, {values.data(), DType::kBF16, count, piece.cols, piece.cols});
+    row += count;
+  }
 }
 
 }  // namespace lamina

@@ -80,7 +80,7 @@ Result<FileChoice> choose_files(const std::string& folder, const std::vector<std
 Status check_present(const std::string& folder, const FileChoice& choice) {
   std::vector<std::string> missing;
   for (const std::string& name : choice.names) {
-    if (!file_exists(folder + "/" + name)) missing.push_back(name);
+    if (!file_exists(cat(folder, "/", name))) missing.push_back(name);
   }
   if (missing.empty()) return {};
   return error(folder, " lacks ", missing.size(), " of ", choice.names.size(), " files that ", kIndexName, " names: ", join(missing, ", "),
@@ -129,7 +129,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   LAMINA_TRY(check_present(folder, choice));
   Checkpoint out;
   for (const std::string& name : choice.names) {
-    const std::string path = folder + "/" + name;
+    const std::string path = cat(folder, "/", name);
     LAMINA_ASSIGN(MappedFile file, MappedFile::open(path));
     LAMINA_ASSIGN(std::vector<TensorInfo> tensors, parse_safetensors(file.bytes(), path));
     for (TensorInfo& tensor : tensors) {

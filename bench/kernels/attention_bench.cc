@@ -1,0 +1,68 @@
+// Attention of a 1B model's layer (32 query heads, 8 kv heads of 64): a prompt's prefill, and one token over a long context.
+
+#include <numeric>
+
+#include "base/clock.h"
+#include "bench/kernels/support.h"
+
+namespace lamina::kernels::bench {
+namespace {
+
+void attention_bf16(benchmark::State& state) {
+  const auto isa = static_cast<Isa>(state.range(0));
+  const int64_t queries = state.range(1), tokens = state.range(2), q_heads = state.range(3), kv_heads = state.range(4),
+                dim = state.range(5);
+  if (!usable(isa)) return state.SkipWithError("this CPU has no such path");
+  const Kernels& kernels = table(isa);
+  const int64_t page_size = 16, pages = tokens / page_size, layers = std::max<int64_t>(1, 65536 / tokens);
+  const Buffer keys = numbers(DType::kBF16, layers * tokens * kv_heads * dim);
+  const Buffer values = numbers(DType::kBF16, layers * tokens * kv_heads * dim);
+  const Buffer q = numbers(DType::kF32, queries * q_heads * dim);
+  const Buffer out = allocate(static_cast<size_t>(queries * q_heads * dim) * 2);
+  std::vector<int32_t> table_of_pages(static_cast<size_t>(pages));
+  AttentionArgs args;
+  args.q = ConstF32View(q.as<float>(), queries, q_heads * dim);
+  args.out = {.dtype = DType::kBF16, .data = out.data(), .rows = queries, .cols = q_heads * dim, .stride = q_heads * dim};
+  args.keys = {.base = keys.data(), .slot_stride = kv_heads * dim};
+  args.values = {.base = values.data(), .slot_stride = kv_heads * dim};
+  args.page_size = page_size;
+  args.q_heads = static_cast<int>(q_heads), args.kv_heads = static_cast<int>(kv_heads);
+  args.qk_dim = args.v_dim = static_cast<int>(dim);
+  args.scale = 0.125F;
+  const AttentionSequence sequence{
+      .query_count = queries, .query_position = tokens - queries, .kv_len = tokens, .pages = table_of_pages.data()};
+  const Buffer scratch = allocate(static_cast<size_t>(team().size()) * attention_scratch_bytes(args));
+  const SteadyClock clock;
+  double best = 1e9;
+  int64_t layer = 0;
+  for (auto _ : state) {
+    std::iota(table_of_pages.begin(), table_of_pages.end(), static_cast<int32_t>(layer++ % layers * pages));
+    const int64_t begin = clock.now_ns();
+    attention(kernels, team(), args, std::span(&sequence, 1), scratch.data());
+    best = std::min(best, static_cast<double>(clock.now_ns() - begin) * 1e-9);
+  }
+  // Pairs of a query and a key it sees; 2 dim operations for the score, 2 dim for the value.
+  const double pairs = static_cast<double>(queries) * (static_cast<double>(tokens) - static_cast<double>(queries - 1) / 2);
+  const double operations = pairs * static_cast<double>(4 * dim * q_heads);
+  const double bytes = static_cast<double>(tokens * kv_heads * dim * 4);
+  state.counters["GFLOP/s"] = operations / best / 1e9;
+  state.counters["kv_GB/s"] = bytes / best / 1e9;
+  state.counters["of_peak"] = operations / best / dot_ceiling(kernels);
+  state.counters["of_read"] = bytes / best / read_ceiling(kernels);
+}
+
+void shapes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"isa", "queries", "tokens", "q_heads", "kv_heads", "dim"})->Unit(benchmark::kMillisecond)->UseRealTime();
+  for (const int64_t isa : {2, 1}) {
+    for (const int64_t tokens : {512, 4096}) b->Args({isa, 512, tokens, 32, 8, 64});
+    b->Args({isa, 512, 512, 32, 32, 64});
+    b->Args({isa, 512, 512, 32, 8, 128});
+    for (const int64_t tokens : {512, 8192}) b->Args({isa, 1, tokens, 32, 8, 64});
+    b->Args({isa, 1, 8192, 32, 32, 64});
+    b->Args({isa, 1, 8192, 32, 8, 128});
+  }
+}
+BENCHMARK(attention_bf16)->Apply(shapes);
+
+}  // namespace
+}  // namespace lamina::kernels::bench

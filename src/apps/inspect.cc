@@ -20,7 +20,7 @@ Status run(const Options& options) {
   if (options.topology.world_size() * options.topology.dp_attention != 1) {
     return error("--tp-size, --pp-size and --dp-attention: only 1 is built so far");
   }
-  LAMINA_ASSIGN(const Json plan, plan_model(with_environment(options.engine)));
+  LAMINA_ASSIGN(const Json plan, inspect_model(with_environment(options.engine)));
   if (options.json) {
     print_json(plan);
   } else {

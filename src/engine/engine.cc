@@ -9,7 +9,7 @@ namespace lamina {
 namespace {
 
 SchedulerConfig scheduler_config(const LoadedModel& loaded, const EngineOptions& options) {
-  const CausalLM& model = *loaded.runner->model().model;
+  const CausalLM& model = loaded.runner->model();
   SchedulerConfig config;
   config.kv = {loaded.info.memory.pages, loaded.info.memory.page_size};
   config.max_running_requests = options.max_running_requests;

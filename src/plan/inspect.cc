@@ -73,15 +73,15 @@ Result<Json> parameter_json(const ParamLoad& load, const Checkpoint* checkpoint)
   return out;
 }
 
-Json kv_json(const InspectInput& input) {
-  const std::vector<KvLayerShape> shapes = input.built.model->kv_shapes();
+Json kv_json(const ModelPlan& plan, const MemoryPlan& memory) {
+  const std::vector<KvLayerShape> shapes = plan.built.model->kv_shapes();
   Json out;
   out.set("layers", shapes.size());
   out.set("kv_heads", shapes.empty() ? 0 : shapes.front().kv_heads);
   out.set("k_dim", shapes.empty() ? 0 : shapes.front().k_dim);
   out.set("v_dim", shapes.empty() ? 0 : shapes.front().v_dim);
-  out.set("dtype", torch_dtype_name(input.kv_dtype));
-  out.set("bytes_per_token", input.memory.kv_bytes_per_token);
+  out.set("dtype", torch_dtype_name(plan.kv_dtype));
+  out.set("bytes_per_token", memory.kv_bytes_per_token);
   return out;
 }
 
@@ -145,33 +145,33 @@ void append_parameters(std::string& out, const Json& plan) {
 
 }  // namespace
 
-Result<Json> inspect_json(const InspectInput& input) {
-  Json plan, parameters = Json::array(), stages = Json::array();
+Result<Json> inspect_json(const ModelPlan& plan, const MemoryPlan& memory) {
+  Json out, parameters = Json::array(), stages = Json::array();
   int64_t total = 0;
-  for (const ParamLoad& load : input.load.loads) {
-    LAMINA_ASSIGN(Json parameter, parameter_json(load, input.checkpoint));
+  for (const ParamLoad& load : plan.load.loads) {
+    LAMINA_ASSIGN(Json parameter, parameter_json(load, plan.checkpoint ? &*plan.checkpoint : nullptr));
     parameters.push(std::move(parameter));
     total += load.param->on_disk_elements();
   }
-  for (const BoundarySummary& summary : input.built.stack->summaries()) {
+  for (const BoundarySummary& summary : plan.built.stack->summaries()) {
     Json line;
     line.set("stage", summary.stage);
     line.set("plan", summary.plan);
     stages.push(std::move(line));
   }
-  plan.set("class", input.built.architecture);
-  plan.set("ranks", 1);
-  plan.set("layers", input.config.num_hidden_layers);
-  plan.set("context_length", input.config.context_length());
-  plan.set("dtype", torch_dtype_name(input.dtype));
-  plan.set("tied", input.config.tie_word_embeddings);
-  plan.set("parameter_total", total);
-  plan.set("parameters", std::move(parameters));
-  plan.set("skipped", skipped_json(input.load.report));
-  plan.set("stages", std::move(stages));
-  plan.set("kv", kv_json(input));
-  plan.set("memory", memory_json(input.memory));
-  return plan;
+  out.set("class", plan.built.architecture);
+  out.set("ranks", 1);
+  out.set("layers", plan.config.num_hidden_layers);
+  out.set("context_length", plan.context_length);
+  out.set("dtype", torch_dtype_name(plan.dtype));
+  out.set("tied", plan.config.tie_word_embeddings);
+  out.set("parameter_total", total);
+  out.set("parameters", std::move(parameters));
+  out.set("skipped", skipped_json(plan.load.report));
+  out.set("stages", std::move(stages));
+  out.set("kv", kv_json(plan, memory));
+  out.set("memory", memory_json(memory));
+  return out;
 }
 
 std::string inspect_text(const Json& plan) {

@@ -7,17 +7,22 @@
 
 namespace lamina {
 
-Result<std::unique_ptr<ModelRunner>> ModelRunner::create(Parts parts) {
-  const MemoryPlan& plan = parts.memory;
-  LAMINA_ASSIGN(KvStore kv, KvStore::create(parts.model.model->kv_shapes(), LayerId(0), parts.kv_dtype, plan.pages, plan.page_size));
-  LAMINA_ASSIGN(Buffer step, Buffer::allocate(plan.step_bytes));
-  LAMINA_ASSIGN(Buffer even, Buffer::allocate(plan.stage_bytes));
-  LAMINA_ASSIGN(Buffer odd, Buffer::allocate(plan.stage_bytes));
-  StepMemory memory(Arena(std::move(step)), Arena(std::move(even)), Arena(std::move(odd)));
-  const int64_t vocab = parts.vocab_size;
-  std::unique_ptr<ModelRunner> runner(new ModelRunner(std::move(parts), std::move(kv), std::move(memory)));
-  runner->sampler_scratch_ = SamplerScratch(vocab);
-  return runner;
+ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory)
+    : plan_(std::move(plan)),
+      compute_{plan_.kernels, &team},
+      kv_(std::move(kv)),
+      memory_(std::move(memory)),
+      sampler_scratch_(plan_.config.vocab_size) {
+  batch_.page_size = kv_.page_size();
+}
+
+Result<std::unique_ptr<ModelRunner>> ModelRunner::create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team) {
+  LAMINA_ASSIGN(KvStore kv, KvStore::create(plan.built.model->kv_shapes(), LayerId(0), plan.kv_dtype, memory.pages, memory.page_size));
+  LAMINA_ASSIGN(Buffer step, Buffer::allocate(memory.step_bytes));
+  LAMINA_ASSIGN(Buffer even, Buffer::allocate(memory.stage_bytes));
+  LAMINA_ASSIGN(Buffer odd, Buffer::allocate(memory.stage_bytes));
+  StepMemory steps(Arena(std::move(step)), Arena(std::move(even)), Arena(std::move(odd)));
+  return std::unique_ptr<ModelRunner>(new ModelRunner(std::move(plan), team, std::move(kv), std::move(steps)));
 }
 
 void ModelRunner::append_sequence(const StepPlan& plan, const StepEntry& entry) {
@@ -43,7 +48,6 @@ void ModelRunner::append_sequence(const StepPlan& plan, const StepEntry& entry) 
 
 void ModelRunner::build_batch(const StepPlan& plan) {
   batch_.clear();
-  batch_.page_size = parts_.memory.page_size;
   for (const StepEntry& entry : plan.entries) append_sequence(plan, entry);
   batch_.real_rows = batch_.rows();
 }
@@ -64,8 +68,8 @@ void ModelRunner::run(const StepPlan& plan, StepResult& result) {
   if (plan.entries.empty()) return;
   build_batch(plan);
   memory_.begin_step();
-  ForwardContext ctx{.batch = batch_, .compute = parts_.compute, .memory = memory_, .kv = kv_, .attention = *parts_.backend, .taps = taps_};
-  parts_.model.model->forward(ctx, output_);
+  ForwardContext ctx{.batch = batch_, .compute = compute_, .memory = memory_, .kv = kv_, .attention = *plan_.backend, .taps = taps_};
+  plan_.built.model->forward(ctx, output_);
   take_pooled(plan, result);
   take_captured(plan, result);
   take_logits(ctx, plan, result);
@@ -75,7 +79,7 @@ void ModelRunner::take_logits(ForwardContext& ctx, const StepPlan& plan, StepRes
   size_t entry = 0;
   for (int64_t first = 0; first < output_.hidden.rows; first += LogitsProcessor::kLogitsChunk) {
     const int64_t count = std::min(LogitsProcessor::kLogitsChunk, output_.hidden.rows - first);
-    const ConstF32View logits = parts_.model.model->logits(ctx, output_, first, count);
+    const ConstF32View logits = plan_.built.model->logits(ctx, output_, first, count);
     for (int64_t r = 0; r < count; ++r) {
       while (first + r >= output_.rows[entry].first + output_.rows[entry].count) ++entry;
       const bool last = first + r + 1 == output_.rows[entry].first + output_.rows[entry].count;
@@ -89,7 +93,7 @@ void ModelRunner::take_row(const StepEntry& entry, std::span<const float> row, b
   if (!entry.sample || !last) return;
   Live& live = live_.at(entry.request);
   const int64_t position = static_cast<int64_t>(live.tokens.size()) - live.prompt_tokens;
-  Result<TokenId> token = sample(*parts_.compute.kernels, row, live.sampling, live.tokens, position, sampler_scratch_);
+  Result<TokenId> token = sample(*compute_.kernels, row, live.sampling, live.tokens, position, sampler_scratch_);
   if (!token.ok()) {
     output.error = token.error().message;
     return;

@@ -7,31 +7,23 @@
 #include <vector>
 
 #include "layers/sampler.h"
-#include "models/causal_lm.h"
 #include "plan/memory.h"
+#include "plan/model_plan.h"
 #include "scheduler/step.h"
 
 namespace lamina {
 
 class ModelRunner {
  public:
-  struct Parts {
-    BuiltModel model;
-    std::unique_ptr<AttentionBackend> backend;
-    Compute compute;  // outlives the runner
-    MemoryPlan memory;
-    DType kv_dtype = DType::kBF16;
-    int64_t vocab_size = 0;
-  };
-  /// Reserves step memory and KV store (committed on first use). Weights are loaded already, or are loaded before run().
-  static Result<std::unique_ptr<ModelRunner>> create(Parts parts);
+  /// Takes over a plan whose weights are loaded; reserves step memory and KV store (committed on first use). `team` outlives the runner.
+  static Result<std::unique_ptr<ModelRunner>> create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team);
 
   /// Executes a plan; `result` is overwritten. Plans come in order, from one thread.
   void run(const StepPlan& plan, StepResult& result);
 
   /// Receives the named intermediates of every later step; nullptr for none.
   void set_taps(TapSink* taps) { taps_ = taps; }
-  const BuiltModel& model() const { return parts_.model; }
+  const CausalLM& model() const { return *plan_.built.model; }
 
  private:
   /// What the sampler needs to know of a live request.
@@ -41,8 +33,7 @@ class ModelRunner {
     int64_t prompt_tokens = 0;
   };
 
-  ModelRunner(Parts parts, KvStore kv, StepMemory memory)
-      : parts_(std::move(parts)), kv_(std::move(kv)), memory_(std::move(memory)) {}
+  ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory);
   void build_batch(const StepPlan& plan);
   void append_sequence(const StepPlan& plan, const StepEntry& entry);
   void take_logits(ForwardContext& ctx, const StepPlan& plan, StepResult& result);
@@ -50,12 +41,13 @@ class ModelRunner {
   void take_pooled(const StepPlan& plan, StepResult& result) const;
   void take_captured(const StepPlan& plan, StepResult& result) const;
 
-  Parts parts_;
+  ModelPlan plan_;
+  Compute compute_;
   KvStore kv_;
   StepMemory memory_;
   ForwardBatch batch_;
   ModelOutput output_;
-  SamplerScratch sampler_scratch_{0};
+  SamplerScratch sampler_scratch_;
   std::unordered_map<RequestId, Live> live_;
   TapSink* taps_ = nullptr;
 };

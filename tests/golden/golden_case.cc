@@ -69,13 +69,13 @@ Block block(const Json& golden) {
   return out;
 }
 
-Run run(Engine& engine, const std::vector<TokenId>& prompt, int new_tokens) {
+Output run(Engine& engine, const std::vector<TokenId>& prompt, int new_tokens) {
   EngineRequest request{.prompt = prompt, .sampling = {}, .all_logits = true};
   request.sampling.temperature = 0;
   request.sampling.max_new_tokens = new_tokens;
   auto stream = engine.submit(std::move(request));
   EXPECT_TRUE(stream.ok()) << stream.error().message;
-  Run out;
+  Output out;
   while (std::optional<EngineEvent> event = (*stream)->next()) {
     EXPECT_EQ(event->error, "");
     out.logits.insert(out.logits.end(), event->prompt_logits.begin(), event->prompt_logits.end());

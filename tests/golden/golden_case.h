@@ -33,13 +33,13 @@ Block block(const Json& golden);
 
 std::vector<double> numbers(const Json& array);
 
-struct Run {
+struct Output {
   std::vector<float> logits;  // [prompt, vocab]
   std::vector<TokenId> greedy;
   std::vector<std::vector<float>> captured;
 };
 /// The prompt's logits, captured states, and `new_tokens` greedy tokens after it.
-Run run(Engine& engine, const std::vector<TokenId>& prompt, int new_tokens);
+Output run(Engine& engine, const std::vector<TokenId>& prompt, int new_tokens);
 std::vector<float> embed(Engine& engine, const std::vector<TokenId>& prompt);
 
 /// A small pool and everything else as the command line has it.

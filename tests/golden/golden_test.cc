@@ -34,7 +34,7 @@ TEST_P(Golden, Float32LogitsAndGreedyTokensAgreeOnEveryPath) {
     const auto engine = start(options(golden_case, isa, "float32"));
     ASSERT_NE(engine, nullptr);
     for (const Block& block : blocks(golden_case)) {
-      const Run got = run(*engine, block.prompt, static_cast<int>(block.greedy.size()));
+      const Output got = run(*engine, block.prompt, static_cast<int>(block.greedy.size()));
       EXPECT_LE(worst_difference(block, got.logits), kF32Tolerance) << isa;
       EXPECT_EQ(got.greedy, block.greedy) << isa;
     }
@@ -54,9 +54,9 @@ TEST_P(Golden, PagesChunksThreadsAndBoundariesDoNotChangeABit) {
       variants[4].threads = 2, variants[4].chunked_prefill_size = 1, variants[4].page_size = 3;
       variants[5].stage_boundaries = false;
       for (const Block& block : blocks(golden_case)) {
-        const Run want = run(*start(base), block.prompt, 8);
+        const Output want = run(*start(base), block.prompt, 8);
         for (const EngineOptions& variant : variants) {
-          const Run got = run(*start(variant), block.prompt, 8);
+          const Output got = run(*start(variant), block.prompt, 8);
           EXPECT_TRUE(got.logits == want.logits && got.greedy == want.greedy)
               << isa << ' ' << dtype << " page " << variant.page_size << " chunk " << variant.chunked_prefill_size << " threads "
               << variant.threads << " boundaries " << variant.stage_boundaries;
@@ -95,7 +95,7 @@ TEST_P(Golden, CapturedStatesAndEmbeddingAgree) {
   for (size_t i = 0; i < layers.size(); ++i) with_capture.capture_layers.push_back(static_cast<int64_t>(i));
   const auto engine = start(with_capture);
   ASSERT_NE(engine, nullptr);
-  const Run got = run(*engine, main.prompt, 0);
+  const Output got = run(*engine, main.prompt, 0);
   ASSERT_EQ(got.captured.size(), layers.size());
   const size_t hidden = static_cast<size_t>(engine->config().hidden_size);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -115,8 +115,8 @@ TEST_P(Golden, CapturedStatesAndEmbeddingAgree) {
   EXPECT_LE(relative_difference(numbers(*golden_case.golden.find("embedding")), embed(*engine, main.prompt).data()), 1e-3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(names()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(names()), [](const auto& golden) {
+  std::string name = golden.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

@@ -141,7 +141,6 @@ Status plan_types(const Sources& sources) {
 Status add_load(const Sources& sources, LoadPlan& plan) {
   LAMINA_ASSIGN(ParamLoad load, cut_pieces(sources));
   plan.loads.push_back(std::move(load));
-  plan.bytes += sources.param->store->bytes();
   return {};
 }
 
@@ -169,24 +168,28 @@ AuditReport audit(const Checkpoint& checkpoint, const ParamList& params, const N
   return std::move(audited(checkpoint, params, names).report());
 }
 
-Result<LoadPlan> plan_load(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names) {
+Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, const NameMap& names) {
   Auditor auditor = audited(checkpoint, params, names);
   if (!auditor.report().clean()) return error(auditor.report().fault());
   LoadPlan plan;
+  plan.params = &params;
   for (const Sources& sources : auditor.sources()) {
     LAMINA_TRY(plan_types(sources));
     LAMINA_TRY(add_load(sources, plan));
   }
+  plan.bytes = params.bytes();
   plan.report = std::move(auditor.report());
   return plan;
 }
 
-Result<LoadPlan> plan_dummy(const ParamList& params, DType dtype) {
+Result<LoadPlan> plan_dummy(ParamList& params, DType dtype) {
   LoadPlan plan;
+  plan.params = &params;
   for (const auto& param : params.all()) {
     LAMINA_TRY(param->store->plan({dtype}, param->name));
     LAMINA_TRY(add_load({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())}, plan));
   }
+  plan.bytes = params.bytes();
   return plan;
 }
 

@@ -70,8 +70,7 @@ std::vector<Task> cut_tasks(const LoadPlan& plan) {
 
 Status reserve(const LoadPlan& plan) {
   LAMINA_TRY(check_weights_fit(plan.bytes, available_memory()));
-  for (const ParamLoad& load : plan.loads) LAMINA_TRY(load.param->store->allocate());
-  return {};
+  return plan.params->reserve();
 }
 
 /// A read beyond the end of a file that shrank would kill the process.

@@ -46,6 +46,7 @@ struct AuditReport {
 };
 
 struct LoadPlan {
+  ParamList* params = nullptr;   // the list that was planned; outlives the plan
   std::vector<ParamLoad> loads;  // in declaration order
   AuditReport report;
   size_t bytes = 0;  // packed bytes of this rank
@@ -56,9 +57,9 @@ struct LoadPlan {
 AuditReport audit(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names);
 /// audit(), then where the rows of every parameter come from: a fused tensor is cut by the parts' sizes on disk. Fixes the stores' types.
 /// Fails (listing names) unless the audit is clean, or when a store cannot take a tensor's type; reserves nothing.
-Result<LoadPlan> plan_load(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names);
+Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, const NameMap& names);
 /// Like plan_load for `--load-format dummy`: every store is planned with `dtype`.
-Result<LoadPlan> plan_dummy(const ParamList& params, DType dtype);
+Result<LoadPlan> plan_dummy(ParamList& params, DType dtype);
 
 /// An error, naming both numbers, when `needed` bytes of weights exceed what is available.
 Status check_weights_fit(size_t needed, uint64_t available);

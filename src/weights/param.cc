@@ -79,6 +79,28 @@ const Param* ParamList::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : found->second;
 }
 
+namespace {
+
+size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+size_t ParamList::bytes() const {
+  size_t total = 0;
+  for (const auto& param : params_) total += whole_lines(param->store->bytes());
+  return total;
+}
+
+Status ParamList::reserve() {
+  LAMINA_ASSIGN(memory_, Buffer::allocate(bytes()));
+  uint8_t* next = memory_.data();
+  for (const auto& param : params_) {
+    param->store->bind(next);
+    next += whole_lines(param->store->bytes());
+  }
+  return {};
+}
+
 Status check_float_sources(const std::vector<DType>& sources, std::string_view param) {
   for (const DType dtype : sources) {
     if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16) {
@@ -92,16 +114,11 @@ Status VectorStore::plan(const std::vector<DType>& sources, std::string_view par
 
 size_t VectorStore::bytes() const { return static_cast<size_t>(size_) * sizeof(float); }
 
-Status VectorStore::allocate() {
-  LAMINA_ASSIGN(buffer_, Buffer::allocate(bytes()));
-  return {};
-}
-
 void VectorStore::put(int64_t row, const SourceRows& source) {
   LAMINA_CHECK(row >= 0 && row + source.rows <= size_ && source.cols == 1, "rows outside the vector");
   const auto* from = static_cast<const uint8_t*>(source.data);
   const int64_t step = source.stride * dtype_bytes(source.dtype);
-  for (int64_t i = 0; i < source.rows; ++i) buffer_.as<float>()[row + i] = to_f32(from + i * step, source.dtype);
+  for (int64_t i = 0; i < source.rows; ++i) data_[row + i] = to_f32(from + i * step, source.dtype);
 }
 
 }  // namespace lamina

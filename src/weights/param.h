@@ -28,10 +28,11 @@ class ParamStore {
   virtual ~ParamStore() = default;
   /// Fixes the storage type from the source tensors' types. No memory yet. An error names `param` and the type it cannot take.
   virtual Status plan(const std::vector<DType>& sources, std::string_view param) = 0;
-  /// Bytes allocate() will take; after plan().
+  /// Bytes of memory it needs; after plan().
   virtual size_t bytes() const = 0;
   virtual DType storage_dtype() const = 0;
-  virtual Status allocate() = 0;
+  /// Gives it its memory: bytes() zeros, 64-byte aligned, that outlive the store.
+  virtual void bind(uint8_t* memory) = 0;
   /// Rows per unit that one thread must fill alone (32 for panels, else 1).
   virtual int64_t row_grain() const = 0;
   /// Copies source rows to local rows [row, row + source.rows). Concurrent calls touch different grains.
@@ -62,7 +63,8 @@ struct Param {
   std::string part_name(int part) const;
 };
 
-/// Owns every parameter of a model, in declaration order. Layers keep pointers to stores; the list outlives them.
+/// Owns every parameter of a model, in declaration order, and the one block of memory they lie in. Layers keep pointers to stores; the list
+/// outlives them.
 class ParamList {
  public:
   /// CHECK: the name is new, and the parameter has parts and a store.
@@ -71,8 +73,14 @@ class ParamList {
   /// By the HF name of the fused form; nullptr when there is none.
   const Param* find(std::string_view name) const;
 
+  /// Bytes reserve() takes; after plan() of every store.
+  size_t bytes() const;
+  /// Reserves the block and binds every store to its part, in declaration order. An error names the size when the machine refuses it.
+  Status reserve();
+
  private:
   std::vector<std::unique_ptr<Param>> params_;
+  Buffer memory_;
   std::unordered_map<std::string, const Param*> by_name_;
 };
 
@@ -83,17 +91,18 @@ Status check_float_sources(const std::vector<DType>& sources, std::string_view p
 class VectorStore final : public ParamStore {
  public:
   explicit VectorStore(int64_t local_size) : size_(local_size) {}
-  const float* data() const { return buffer_.as<const float>(); }
+  /// nullptr until bind().
+  const float* data() const { return data_; }
   Status plan(const std::vector<DType>& sources, std::string_view param) override;
   size_t bytes() const override;
   DType storage_dtype() const override { return DType::kF32; }
-  Status allocate() override;
+  void bind(uint8_t* memory) override { data_ = reinterpret_cast<float*>(memory); }
   int64_t row_grain() const override { return 1; }
   void put(int64_t row, const SourceRows& source) override;
 
  private:
   int64_t size_ = 0;
-  Buffer buffer_;
+  float* data_ = nullptr;
 };
 
 }  // namespace lamina

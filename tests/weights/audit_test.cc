@@ -101,7 +101,7 @@ TEST_P(DamagedCheckpoint, IsRefusedByNameBeforeMemoryIsReserved) {
   Tensors tensors = toy::tensors();
   GetParam().apply(tensors);
   const Files files(tensors);
-  const Model model;
+  Model model;
   const Result<LoadPlan> plan = plan_load(files.checkpoint(), model.params(), rules());
   const std::string message = plan.ok() ? "" : plan.error().message;
   if (GetParam().message.empty()) {
@@ -123,7 +123,7 @@ TEST(Audit, EveryTensorEndsInOneList) {
   tensors["extra"] = toy::tensor("extra", {1});
   tensors.erase("model.norm.weight");
   const Files files(tensors);
-  const Model model;
+  Model model;
   const AuditReport report = audit(files.checkpoint(), model.params(), rules());
   EXPECT_FALSE(report.clean());
   EXPECT_EQ(report.loaded_tensors, 11);
@@ -139,7 +139,7 @@ TEST(Audit, EveryTensorEndsInOneList) {
 TEST(Audit, AnOwnedNameIsLoadedWhateverTheRulesSay) {
   const NameMap names({{"model.norm", "model.final_norm"}}, {{"down_proj", "never asked"}, {"model", "never asked"}});
   const Files files(toy::tensors());
-  const Model model;
+  Model model;
   const AuditReport report = audit(files.checkpoint(), model.params(), names);
   EXPECT_TRUE(report.clean()) << report.fault();
   EXPECT_TRUE(report.skipped.empty());
@@ -149,7 +149,7 @@ TEST(Audit, LongListsAreCutWithACount) {
   Tensors tensors = toy::tensors();
   for (int i = 0; i < 11; ++i) tensors[cat("stray.", i)] = toy::tensor("s", {1});
   const Files files(tensors);
-  const Model model;
+  Model model;
   const std::string fault = audit(files.checkpoint(), model.params(), {}).fault();
   EXPECT_THAT(fault, HasSubstr("unexpected 11 (stray.0, stray.1, stray.10, "));
   EXPECT_THAT(fault, HasSubstr(", and 3 more)"));

@@ -52,6 +52,22 @@ TEST(ParamList, FindsByNameInDeclarationOrder) {
   EXPECT_EQ(params.all()[0]->name, "b");
 }
 
+TEST(ParamList, OneBlockHoldsEveryStoreApart) {
+  ParamList params;
+  const ShardDim one{ShardRule::kReplicate, 1, 1, nullptr};
+  std::vector<VectorStore*> stores;
+  for (const int64_t size : {3, 0, 16, 17}) {
+    auto store = std::make_unique<VectorStore>(size);
+    stores.push_back(store.get());
+    params.add({.name = std::to_string(size), .parts = {{"", one}}, .cols = {}, .store = std::move(store)});
+  }
+  EXPECT_EQ(params.bytes(), 64U + 0 + 64 + 128);
+  ASSERT_TRUE(params.reserve().ok());
+  EXPECT_EQ(stores[2]->data() - stores[0]->data(), 16);
+  EXPECT_EQ(stores[3]->data() - stores[2]->data(), 16);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(stores[0]->data()) % 64, 0U);
+}
+
 TEST(ParamListDeathTest, AParameterIsDeclaredOnce) {
   ParamList params;
   const ShardDim one{ShardRule::kReplicate, 1, 1, nullptr};
@@ -66,7 +82,8 @@ TEST(VectorStore, WidensEveryFloatTypeExactly) {
     ASSERT_TRUE(store.plan({dtype}, "norm").ok());
     EXPECT_EQ(store.bytes(), 24U);
     EXPECT_EQ(store.storage_dtype(), DType::kF32);
-    ASSERT_TRUE(store.allocate().ok());
+    const Buffer memory = std::move(Buffer::allocate(store.bytes())).value();
+    store.bind(memory.data());
     const float values[] = {1.5F, -0.25F, 3.0F};
     uint16_t halves[3];
     for (int i = 0; i < 3; ++i) halves[i] = dtype == DType::kF16 ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
@@ -78,7 +95,8 @@ TEST(VectorStore, WidensEveryFloatTypeExactly) {
 
 TEST(VectorStoreDeathTest, RowsOutsideTheVectorAreOurBug) {
   VectorStore store(2);
-  ASSERT_TRUE(store.allocate().ok());
+  const Buffer memory = std::move(Buffer::allocate(store.bytes())).value();
+  store.bind(memory.data());
   const float values[2] = {};
   EXPECT_DEATH(store.put(1, {values, DType::kF32, 2, 1, 1}), "outside the vector");
 }

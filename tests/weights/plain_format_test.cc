@@ -84,7 +84,7 @@ TEST(PlainFormat, PackingRoundsOnlyForBf16Models) {
   for (const DType model : {DType::kF32, DType::kBF16}) {
     Layer layer(model);
     ASSERT_TRUE(layer.store().plan({DType::kF32}, "w").ok());
-    ASSERT_TRUE(layer.store().allocate().ok());
+    ASSERT_TRUE(layer.params.reserve().ok());
     layer.store().put(0, {values.data(), DType::kF32, kRows, kCols, kCols});
     for (int64_t r = 0; r < kRows; ++r) {
       const std::vector<float> row = layer.row(r);
@@ -100,7 +100,7 @@ TEST(PlainFormat, RowsNobodyFilledAreZero) {
   const std::vector<float> values = matrix();
   Layer layer(DType::kBF16);
   ASSERT_TRUE(layer.store().plan({DType::kF32}, "w").ok());
-  ASSERT_TRUE(layer.store().allocate().ok());
+  ASSERT_TRUE(layer.params.reserve().ok());
   layer.store().put(0, {values.data(), DType::kF32, 40, kCols, kCols});
   for (int64_t r = 40; r < kRows; ++r) EXPECT_THAT(layer.row(r), testing::Each(0.0F)) << r;
 }
@@ -110,7 +110,7 @@ TEST(PlainFormat, MatmulIsTheProductWithTheStoredRows) {
   for (const DType model : {DType::kF32, DType::kBF16}) {
     Layer layer(model);
     ASSERT_TRUE(layer.store().plan({DType::kF32}, "w").ok());
-    ASSERT_TRUE(layer.store().allocate().ok());
+    ASSERT_TRUE(layer.params.reserve().ok());
     layer.store().put(0, {values.data(), DType::kF32, kRows, kCols, kCols});
     std::vector<float> x(2 * kCols), bias(kRows), out(2 * kRows);
     std::vector<uint16_t> x16;
@@ -138,7 +138,7 @@ TEST(PlainFormat, MatmulIsTheProductWithTheStoredRows) {
 TEST(PlainFormatDeathTest, RowsOutsideTheMatrixAreOurBug) {
   Layer layer(DType::kF32);
   ASSERT_TRUE(layer.store().plan({DType::kF32}, "w").ok());
-  ASSERT_TRUE(layer.store().allocate().ok());
+  ASSERT_TRUE(layer.params.reserve().ok());
   const std::vector<float> values = matrix();
   EXPECT_DEATH(layer.store().put(1, {values.data(), DType::kF32, kRows, kCols, kCols}), "outside the matrix");
   EXPECT_DEATH(layer.store().put(0, {values.data(), DType::kF32, 1, kCols - 1, kCols}), "outside the matrix");

@@ -97,6 +97,7 @@ class Model {
   }
   Model(const Model&) = delete;
 
+  ParamList& params() { return params_; }
   const ParamList& params() const { return params_; }
   const LinearWeights& linear(const std::string& name) const { return *linears_.at(name); }
   const VectorStore& vector(const std::string& name) const { return static_cast<const VectorStore&>(*params_.find(name)->store); }
@@ -151,7 +152,7 @@ class Files {
 };
 
 /// Plans and loads; the message of the error, or "".
-inline std::string load(const Files& files, const Model& model, const NameMap& names = {}, int threads = 1) {
+inline std::string load(const Files& files, Model& model, const NameMap& names = {}, int threads = 1) {
   const Result<LoadPlan> plan = plan_load(files.checkpoint(), model.params(), names);
   if (!plan.ok()) return plan.error().message;
   ThreadTeam team(threads, threads);

@@ -31,11 +31,7 @@ class PlainStore final : public ParamStore {
   }
   size_t bytes() const override { return packed_.bytes(); }
   DType storage_dtype() const override { return packed_.storage; }
-  Status allocate() override {
-    LAMINA_ASSIGN(buffer_, Buffer::allocate(packed_.bytes()));
-    packed_.data = buffer_.data();
-    return {};
-  }
+  void bind(uint8_t* memory) override { packed_.data = memory; }
   int64_t row_grain() const override { return kernels::kPanelRows; }
   void put(int64_t row, const SourceRows& source) override {
     LAMINA_CHECK(row >= 0 && row + source.rows <= packed_.n && source.cols == packed_.k, "rows outside the matrix");
@@ -48,7 +44,6 @@ class PlainStore final : public ParamStore {
   bool rounds_to_bf16_;
   const kernels::Kernels& kernels_;
   kernels::PackedMatrix packed_;
-  Buffer buffer_;
 };
 
 class PlainWeights final : public LinearWeights {

@@ -5,7 +5,9 @@ set -euo pipefail
 lamina=$1 model=$2
 shift 2
 for word in "$@"; do
-  prompt="<|user|>What is a $word?<|end|><|assistant|>"
-  echo "> What is a $word?"
-  "$lamina" generate "$model" --prompt "$prompt" --max-new-tokens 96
+  article=a
+  [[ $word == [aeiou]* ]] && article=an
+  question="What is $article $word?"
+  echo "> $question"
+  "$lamina" generate "$model" --prompt "<|user|>$question<|end|><|assistant|>" --max-new-tokens 96
 done

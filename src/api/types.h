@@ -13,10 +13,10 @@ using TokenId = int32_t;
 
 struct SamplingParams {
   int max_new_tokens = 128;
-  double temperature = 1.0;  // < 1e-6 means greedy: the argmax, lowest id on ties
-  double top_p = 1.0;        // (0, 1]
-  int top_k = -1;            // -1: the whole vocabulary
-  double min_p = 0.0;        // [0, 1]
+  double temperature = 1.0;         // < 1e-6 means greedy: the argmax, lowest id on ties
+  double top_p = 1.0;               // (0, 1]
+  int top_k = -1;                   // -1: the whole vocabulary
+  double min_p = 0.0;               // [0, 1]
   double repetition_penalty = 1.0;  // (0, 2]; over prompt and output, as Hugging Face
   bool ignore_eos = false;
   std::vector<TokenId> stop_token_ids;  // besides the model's EOS

@@ -35,7 +35,8 @@ struct Ceilings {
 
 std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream) {
   std::vector<TokenId> ids;
-  for (int i = 0; i < length; ++i) ids.push_back(static_cast<TokenId>(uniform(1, stream, static_cast<uint64_t>(i)) * static_cast<double>(vocab)));
+  for (int i = 0; i < length; ++i)
+    ids.push_back(static_cast<TokenId>(uniform(1, stream, static_cast<uint64_t>(i)) * static_cast<double>(vocab)));
   return ids;
 }
 

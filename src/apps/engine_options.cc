@@ -22,7 +22,8 @@ void draw_progress(size_t done, size_t total) {
   constexpr int kWidth = 40;
   const double part = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
   const int full = static_cast<int>(part * kWidth);
-  std::fprintf(stderr, "\rloading [%-*s] %3d %%", kWidth, std::string(static_cast<size_t>(full), '#').c_str(), static_cast<int>(part * 100));
+  std::fprintf(stderr, "\rloading [%-*s] %3d %%", kWidth, std::string(static_cast<size_t>(full), '#').c_str(),
+               static_cast<int>(part * 100));
   if (done >= total) std::fputs("\r\033[K", stderr);
   std::fflush(stderr);
 }

@@ -1,3 +1,5 @@
+#include "plan/inspect.h"
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -5,7 +7,6 @@
 #include "apps/command.h"
 #include "base/strings.h"
 #include "engine/loaded_model.h"
-#include "plan/inspect.h"
 
 namespace lamina {
 namespace {

@@ -42,7 +42,8 @@ Result<Json> answer_line(const Tokenizer& tokenizer, const std::string& line) {
   if (list == nullptr || !list->is_array()) return error("a line needs \"text\" (a string) or \"ids\" (an array)");
   std::vector<TokenId> ids;
   for (const Json& id : list->as_array()) {
-    if (!id.is_integer() || id.as_integer() < 0 || id.as_integer() > INT32_MAX) return error("\"ids\" must hold token ids, found ", id.dump());
+    if (!id.is_integer() || id.as_integer() < 0 || id.as_integer() > INT32_MAX)
+      return error("\"ids\" must hold token ids, found ", id.dump());
     ids.push_back(static_cast<TokenId>(id.as_integer()));
   }
   return decode(tokenizer, ids, flag(object, "skip_special", false));
@@ -94,7 +95,8 @@ void add_tokenize(CLI::App& app, CommandBody& body) {
   ids->needs(decode_flag);
   text->excludes(ids);
   command->callback([text, ids, jsonl] {
-    if (text->count() + ids->count() + jsonl->count() == 0) throw CLI::RequiredError("tokenize needs --text, --ids with --decode, or --jsonl");
+    if (text->count() + ids->count() + jsonl->count() == 0)
+      throw CLI::RequiredError("tokenize needs --text, --ids with --decode, or --jsonl");
   });
   body_of(*command, body, [options] { return run(*options); });
 }

@@ -15,13 +15,13 @@ enum class LogitsRows { kNone, kLast, kAll };
 
 /// One request's rows in the batch.
 struct BatchSequence {
-  int64_t row_begin = 0;   // first row of input_ids
-  int64_t row_count = 0;   // rows of this step, all real
-  int64_t prefix_len = 0;  // positions already in the KV pool
-  int64_t page_begin = 0;  // first entry in ForwardBatch::pages
-  int64_t rope_length = 0; // length that decides length-dependent rope tables (numeric contract, rule 10)
+  int64_t row_begin = 0;    // first row of input_ids
+  int64_t row_count = 0;    // rows of this step, all real
+  int64_t prefix_len = 0;   // positions already in the KV pool
+  int64_t page_begin = 0;   // first entry in ForwardBatch::pages
+  int64_t rope_length = 0;  // length that decides length-dependent rope tables (numeric contract, rule 10)
   LogitsRows logits = LogitsRows::kNone;
-  bool pool = false;       // wants the pooled embedding of its last row
+  bool pool = false;  // wants the pooled embedding of its last row
 };
 
 /// Rows of all sequences concatenated, ragged, then padding rows up to rows().
@@ -30,7 +30,7 @@ struct ForwardBatch {
   std::vector<int64_t> positions;      // [rows]
   std::vector<int64_t> out_cache_loc;  // [rows] slots to write K/V to; padded rows name slot 0 and are not written
   std::vector<BatchSequence> sequences;
-  std::vector<int32_t> pages;          // page tables of all sequences
+  std::vector<int32_t> pages;  // page tables of all sequences
   int64_t real_rows = 0;
   int64_t page_size = 16;
 

@@ -20,9 +20,9 @@ namespace lamina {
 struct EngineRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
-  bool all_logits = false;  // logits of every prompt position, and captured hidden states
-  bool pool = false;        // the pooled embedding instead of tokens
-  bool skip_special = true; // special tokens are left out of the text
+  bool all_logits = false;   // logits of every prompt position, and captured hidden states
+  bool pool = false;         // the pooled embedding instead of tokens
+  bool skip_special = true;  // special tokens are left out of the text
 };
 
 /// One thing that happened to a request. The last event has `finish` set (or `error`).
@@ -30,7 +30,7 @@ struct EngineEvent {
   std::optional<TokenId> token;
   std::string text;  // what became final with it; never half a character
   FinishReason finish = FinishReason::kNone;
-  std::string error;  // why a request ended with kAbort
+  std::string error;                         // why a request ended with kAbort
   std::vector<float> prompt_logits;          // [prompt, vocab], with the first event after the prompt
   std::vector<std::vector<float>> captured;  // [prompt, hidden] a capture layer, likewise
   std::vector<float> embedding;

@@ -50,8 +50,8 @@ EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
 
 std::string EngineInfo::start_line() const {
   return cat("lamina: ", model, ", ", architecture, ", ", torch_dtype_name(dtype), ", ", isa_name(isa), ", ", threads,
-             threads == 1 ? " thread, " : " threads, ", size_string(memory.weight_bytes), " weights, KV ", memory.kv_tokens(), " tokens in ",
-             torch_dtype_name(kv_dtype));
+             threads == 1 ? " thread, " : " threads, ", size_string(memory.weight_bytes), " weights, KV ", memory.kv_tokens(),
+             " tokens in ", torch_dtype_name(kv_dtype));
 }
 
 Result<Json> inspect_model(const EngineOptions& options) {

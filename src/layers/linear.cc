@@ -81,7 +81,8 @@ F32View ColumnParallelLinear::forward(ForwardContext& ctx, const Activation& x) 
   return all;
 }
 
-MergedColumnParallelLinear::MergedColumnParallelLinear(BuildContext& build, const LinearOptions& options, const std::vector<Output>& outputs)
+MergedColumnParallelLinear::MergedColumnParallelLinear(BuildContext& build, const LinearOptions& options,
+                                                       const std::vector<Output>& outputs)
     : LinearLayer(build, options, [&] {
         Cut cut{.parts = {}, .cols = whole(options.in_features)};
         for (const Output& output : outputs) cut.parts.push_back({output.module, split_over(output.features, build.group(options.group))});
@@ -90,8 +91,12 @@ MergedColumnParallelLinear::MergedColumnParallelLinear(BuildContext& build, cons
 
 QkvParallelLinear::QkvParallelLinear(BuildContext& build, const QkvOptions& options)
     : LinearLayer(build,
-                  {.name = options.name, .in_features = options.hidden_size, .out_features = 0, .bias = options.bias,
-                   .skip_bias_add = false, .group = options.group},
+                  {.name = options.name,
+                   .in_features = options.hidden_size,
+                   .out_features = 0,
+                   .bias = options.bias,
+                   .skip_bias_add = false,
+                   .group = options.group},
                   [&] {
                     const ParallelGroup* group = &build.group(options.group);
                     const ParallelGroup* kv = options.kv_group.empty() ? group : &build.group(options.kv_group);

@@ -7,9 +7,12 @@ namespace {
 
 int64_t wanted_rows(const BatchSequence& sequence) {
   switch (sequence.logits) {
-    case LogitsRows::kNone: return 0;
-    case LogitsRows::kLast: return 1;
-    case LogitsRows::kAll: return sequence.row_count;
+    case LogitsRows::kNone:
+      return 0;
+    case LogitsRows::kLast:
+      return 1;
+    case LogitsRows::kAll:
+      return sequence.row_count;
   }
   return 0;
 }

@@ -18,12 +18,14 @@ class CausalLM {
  public:
   virtual ~CausalLM() = default;
 
-  /// Runs the batch: K/V of its rows are written, `out` (cleared first) gets the rows the sequences ask for. Views live until the next step.
+  /// Runs the batch: K/V of its rows are written, `out` (cleared first) gets the rows the sequences ask for. Views live until the next
+  /// step.
   virtual void forward(ForwardContext& ctx, ModelOutput& out) = 0;
-  /// Logits [count, vocab] of rows [first, first + count) of out.hidden, count at most LogitsProcessor::kLogitsChunk; valid until the next call.
+  /// Logits [count, vocab] of rows [first, first + count) of out.hidden, count at most LogitsProcessor::kLogitsChunk; valid until the next
+  /// call.
   virtual F32View logits(ForwardContext& ctx, const ModelOutput& out, int64_t first, int64_t count) = 0;
 
-  /// Captures the residual stream before these layers (n = after the last), ascending, into ModelOutput::aux_hidden.
+  /// Captures the residual stream before these layers (n: after the last), strictly ascending, into ModelOutput::aux_hidden.
   virtual Status capture_before(std::vector<int64_t> layers) = 0;
 
   /// How checkpoint names become parameter names, and which tensors are rightly left out.

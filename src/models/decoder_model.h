@@ -40,10 +40,7 @@ class DecoderModel {
     ctx.tap("model.embed_tokens", "output", residual);
     rotary_->prepare(ctx);
     ResidualStream stream(residual);
-    for (const int64_t layer : capture) {
-      (void)layer;
-      captured.push_back(ctx.memory.step().matrix(ctx.batch.real_rows, hidden_size_));
-    }
+    while (captured.size() < capture.size()) captured.push_back(ctx.memory.step().matrix(ctx.batch.real_rows, hidden_size_));
     for (size_t i = 0; i < layers.size(); ++i) {
       capture_before(static_cast<int64_t>(i), stream, capture, captured);
       layers[i]->forward(ctx, stream);
@@ -102,10 +99,10 @@ class DecoderForCausalLM final : public CausalLM {
   }
 
   Status capture_before(std::vector<int64_t> layers) override {
-    for (const int64_t layer : layers) {
-      if (layer < 0 || layer > static_cast<int64_t>(model.layers.size())) {
-        return error("capture layer ", layer, " is outside [0, ", model.layers.size(), "]");
-      }
+    const int64_t last = static_cast<int64_t>(model.layers.size());
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i] < 0 || layers[i] > last) return error("capture layer ", layers[i], " is outside [0, ", last, "]");
+      if (i > 0 && layers[i] <= layers[i - 1]) return error("capture layers must ascend: ", layers[i], " follows ", layers[i - 1]);
     }
     capture_ = std::move(layers);
     return {};

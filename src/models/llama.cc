@@ -22,7 +22,7 @@ LlamaAttention::LlamaAttention(const ModelBuild& build, LayerId id, const std::s
                            .q_heads = qkv_proj.heads().q_heads,
                            .kv_heads = qkv_proj.heads().kv_heads,
                            .qk_dim = static_cast<int>(build.config.head_dim),
-                           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(build.config.head_dim))),
+                           .scale = static_cast<float>(std::pow(build.config.head_dim, -0.5)),
                            .window = build.config.sliding_window(id) > 0 ? build.config.sliding_window(id) : -1}),
       name_(prefix),
       rotary_set_(&build.context.rotary()) {
@@ -44,7 +44,8 @@ size_t LlamaAttention::stage_bytes(int64_t rows, const AttentionBackend& backend
 }
 
 LlamaMLP::LlamaMLP(const ModelBuild& build, const std::string& prefix)
-    : gate_up_proj(build.context, {.name = cat(prefix, ".gate_up_proj"), .in_features = build.config.hidden_size, .bias = build.config.mlp_bias},
+    : gate_up_proj(build.context,
+                   {.name = cat(prefix, ".gate_up_proj"), .in_features = build.config.hidden_size, .bias = build.config.mlp_bias},
                    {{"gate_proj", build.config.intermediate_size}, {"up_proj", build.config.intermediate_size}}),
       down_proj(build.context, {.name = cat(prefix, ".down_proj"),
                                 .in_features = build.config.intermediate_size,

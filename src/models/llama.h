@@ -57,11 +57,9 @@ using LlamaForCausalLM = DecoderForCausalLM<DecoderModel<LlamaDecoderLayer>>;
 std::unique_ptr<CausalLM> create_llama(const ModelBuild& build);
 
 inline constexpr ModelEntry kLlamaEntries[] = {
-    {"LlamaForCausalLM", create_llama},
-    {"MistralForCausalLM", create_llama},
+    {"LlamaForCausalLM", create_llama},     {"MistralForCausalLM", create_llama},
     {"Phi3ForCausalLM", create_llama},  // fused qkv_proj and gate_up_proj on disk
-    {"InternLM3ForCausalLM", create_llama},
-    {"IQuestCoderForCausalLM", create_llama},
+    {"InternLM3ForCausalLM", create_llama}, {"IQuestCoderForCausalLM", create_llama},
 };
 
 }  // namespace lamina

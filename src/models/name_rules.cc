@@ -6,7 +6,9 @@ namespace lamina {
 
 NameMap decoder_name_map(const ModelConfig& config) {
   std::vector<RenameRule> renames = {
-      {"embed_tokens", "model.embed_tokens"}, {"layers", "model.layers"}, {"norm", "model.norm"},
+      {"embed_tokens", "model.embed_tokens"},
+      {"layers", "model.layers"},
+      {"norm", "model.norm"},
   };
   std::vector<SkipRule> skips = {
       {"rotary_emb.inv_freq", "rope frequencies are computed from the config"},

@@ -15,11 +15,16 @@ Json shape_json(const std::vector<int64_t>& shape) {
 
 const char* rule_name(ShardRule rule) {
   switch (rule) {
-    case ShardRule::kReplicate: return "replicate";
-    case ShardRule::kSplit: return "split";
-    case ShardRule::kHeads: return "heads";
-    case ShardRule::kKvHeads: return "kv_heads";
-    case ShardRule::kVocab: return "vocab";
+    case ShardRule::kReplicate:
+      return "replicate";
+    case ShardRule::kSplit:
+      return "split";
+    case ShardRule::kHeads:
+      return "heads";
+    case ShardRule::kKvHeads:
+      return "kv_heads";
+    case ShardRule::kVocab:
+      return "vocab";
   }
   return "";
 }
@@ -180,8 +185,8 @@ std::string inspect_text(const Json& plan) {
   const auto size = [&](const char* key) { return size_string(static_cast<uint64_t>(memory.find(key)->as_integer())); };
   std::string out = cat(plan.find("class")->as_string(), ", 1 rank, ", plan.find("layers")->as_integer(), " layers, context ",
                         plan.find("context_length")->as_integer(), ", ", plan.find("dtype")->as_string(),
-                        plan.find("tied")->as_bool() ? ", head tied to model.embed_tokens" : "", "\n\nparameters: ",
-                        plan.find("parameter_total")->as_integer(), "\n");
+                        plan.find("tied")->as_bool() ? ", head tied to model.embed_tokens" : "",
+                        "\n\nparameters: ", plan.find("parameter_total")->as_integer(), "\n");
   append_parameters(out, plan);
   if (!plan.find("skipped")->as_array().empty()) out += "\nskipped tensors\n";
   for (const Json& skipped : plan.find("skipped")->as_array()) {
@@ -191,9 +196,9 @@ std::string inspect_text(const Json& plan) {
   for (const Json& stage : plan.find("stages")->as_array()) {
     out += cat("  ", stage.find("stage")->as_string(), ": ", stage.find("plan")->as_string(), "\n");
   }
-  out += cat("\nKV: ", kv.find("kv_heads")->as_integer(), " heads a layer, ", kv.find("bytes_per_token")->as_integer(), " bytes a token in ",
-             kv.find("dtype")->as_string(), "\nmemory: weights ", size("weights"), ", step ", size("step"), ", stages ", size("stages"), ", KV ",
-             size("kv"), " (", memory.find("kv_tokens")->as_integer(), " tokens)\n");
+  out += cat("\nKV: ", kv.find("kv_heads")->as_integer(), " heads a layer, ", kv.find("bytes_per_token")->as_integer(),
+             " bytes a token in ", kv.find("dtype")->as_string(), "\nmemory: weights ", size("weights"), ", step ", size("step"),
+             ", stages ", size("stages"), ", KV ", size("kv"), " (", memory.find("kv_tokens")->as_integer(), " tokens)\n");
   return out;
 }
 

@@ -10,15 +10,15 @@
 namespace lamina {
 
 struct MemoryRequest {
-  int64_t step_rows = 512;          // rows of the largest step
+  int64_t step_rows = 512;  // rows of the largest step
   int threads = 1;
   DType kv_dtype = DType::kBF16;
   int page_size = 16;
-  int64_t max_total_tokens = 0;     // 0: no limit of its own
-  double mem_fraction_static = 0.8; // of what is left after weights and arena
+  int64_t max_total_tokens = 0;      // 0: no limit of its own
+  double mem_fraction_static = 0.8;  // of what is left after weights and arena
   int64_t max_running_requests = 256;
   int64_t context_length = 0;
-  uint64_t available = 0;           // bytes
+  uint64_t available = 0;  // bytes
 };
 
 struct MemoryPlan {
@@ -26,7 +26,7 @@ struct MemoryPlan {
   size_t step_bytes = 0;   // lives through a step
   size_t stage_bytes = 0;  // of one stage; two are held
   int64_t kv_bytes_per_token = 0;
-  int32_t pages = 0;       // real pages
+  int32_t pages = 0;  // real pages
   int page_size = 16;
 
   size_t arena_bytes() const { return step_bytes + 2 * stage_bytes; }

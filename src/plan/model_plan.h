@@ -27,7 +27,7 @@ struct PlanOptions {
   std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512; empty: the best
   std::string disabled_archs;               // LAMINA_DISABLED_ARCHS
   bool stage_boundaries = true;
-  std::vector<int64_t> capture_layers;      // hidden states before these layers come with all_logits requests
+  std::vector<int64_t> capture_layers;  // hidden states before these layers come with all_logits requests
 };
 
 /// Members are destroyed in reverse order.

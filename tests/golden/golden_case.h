@@ -26,7 +26,7 @@ struct Block {
   std::vector<TokenId> prompt;
   std::vector<int64_t> positions;  // of the rows of logits
   std::vector<std::vector<double>> logits;
-  std::vector<TokenId> greedy;     // empty: not to be compared
+  std::vector<TokenId> greedy;  // empty: not to be compared
 };
 /// The main block, or the "long" one.
 Block block(const Json& golden);

@@ -108,7 +108,8 @@ TEST_P(Golden, CapturedStatesAndEmbeddingAgree) {
       for (size_t p = 0; p < aux->find("positions")->as_array().size(); ++p) {
         const size_t position = static_cast<size_t>(aux->find("positions")->as_array()[p].as_integer());
         const std::vector<double> want = numbers(aux->find("states")->as_array()[k].as_array()[p]);
-        EXPECT_LE(relative_difference(want, &got.captured[layer][position * hidden]), 1e-3) << "layer " << layer << " position " << position;
+        EXPECT_LE(relative_difference(want, &got.captured[layer][position * hidden]), 1e-3)
+            << "layer " << layer << " position " << position;
       }
     }
   }

@@ -12,9 +12,12 @@ std::string_view name(std::string_view text) { return text; }
 const char* name(StageKind kind) { return stage_kind_name(kind); }
 const char* name(StageReduction reduction) {
   switch (reduction) {
-    case StageReduction::kAlwaysPartial: return "always_partial";
-    case StageReduction::kExitScoped: return "exit_scoped";
-    case StageReduction::kTailAfterSum: return "tail_after_sum";
+    case StageReduction::kAlwaysPartial:
+      return "always_partial";
+    case StageReduction::kExitScoped:
+      return "exit_scoped";
+    case StageReduction::kTailAfterSum:
+      return "tail_after_sum";
   }
   return "";
 }
@@ -45,9 +48,10 @@ Status validate(const StageDecl& decl) {
 
 std::string first_difference(const StageDecl& a, const StageDecl& b) {
   std::string out;
-  (void)(differs(out, "kind", a.kind, b.kind) || differs(out, "read", a.read, b.read) || differs(out, "reduction", a.reduction, b.reduction) ||
-         differs(out, "update", a.update, b.update) || differs(out, "sparse", a.sparse, b.sparse) ||
-         differs(out, "next_layer_sparse", a.next_layer_sparse, b.next_layer_sparse) || differs(out, "group", a.group, b.group));
+  (void)(differs(out, "kind", a.kind, b.kind) || differs(out, "read", a.read, b.read) ||
+         differs(out, "reduction", a.reduction, b.reduction) || differs(out, "update", a.update, b.update) ||
+         differs(out, "sparse", a.sparse, b.sparse) || differs(out, "next_layer_sparse", a.next_layer_sparse, b.next_layer_sparse) ||
+         differs(out, "group", a.group, b.group));
   return out;
 }
 

@@ -19,7 +19,7 @@ struct Avx2 {
   static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
   static constexpr int kTileVectors = 2;
   static constexpr int kWholePanelRows = 2;  // 8 accumulators and 4 vectors of weights
-  static constexpr int kDotFlops = 16;
+  static constexpr int kMultiplyAddFlops = 16;
 
   static I mask(int64_t n) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMasks + 8 - n)); }
 
@@ -31,7 +31,6 @@ struct Avx2 {
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
   static void store_n(float* p, F v, int64_t n) { _mm256_maskstore_ps(p, mask(n), v); }
   static F broadcast(const float* p) { return _mm256_set1_ps(*p); }
-  static F broadcast(const uint16_t* p) { return _mm256_castsi256_ps(_mm256_set1_epi32(*p << 16)); }
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
   static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
   static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
@@ -123,7 +122,14 @@ struct Avx2 {
   static I as_words(F v) { return _mm256_castps_si256(v); }
   static F as_floats(I v) { return _mm256_castsi256_ps(v); }
   static I either(I a, I b) { return _mm256_or_si256(a, b); }
-  static F dot_or_fma(F sum, I a, I b) { return fma(as_floats(a), as_floats(b), sum); }
+  static I broadcast_word(uint16_t low) { return _mm256_set1_epi32(low); }
+  static I broadcast_pair(const uint16_t* p) {
+    int word;
+    __builtin_memcpy(&word, p, sizeof(word));
+    return _mm256_set1_epi32(word);
+  }
+  static F bf16_multiply_add(F sum, F a, F b) { return fma(a, b, sum); }
+  static void forget(F& v) { __asm__ volatile("" : "+x"(v)); }
 
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 

@@ -20,7 +20,7 @@ struct Avx512 {
   static constexpr int64_t kWidth = 16;
   static constexpr int kTileRows = 12;  // 24 accumulators, 2 vectors of weights and a broadcast of 32 registers
   static constexpr int kTileVectors = 2;
-  static constexpr int kDotFlops = 64;
+  static constexpr int kMultiplyAddFlops = 64;
 
   static __mmask16 mask(int64_t n) { return static_cast<__mmask16>((1U << n) - 1); }
   static __mmask32 mask32(int64_t n) { return static_cast<__mmask32>((uint64_t{1} << n) - 1); }
@@ -95,7 +95,8 @@ struct Avx512 {
     return _mm512_set1_epi32(word);
   }
   static F dot(F sum, I a, I b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
-  static F dot_or_fma(F sum, I a, I b) { return dot(sum, a, b); }
+  static F bf16_multiply_add(F sum, F a, F b) { return dot(sum, as_words(a), as_words(b)); }
+  static void forget(F& v) { __asm__ volatile("" : "+v"(v)); }
 
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 

@@ -84,9 +84,10 @@ void matmul_panels(const Activation& x, const PackedMatrix& packed, const float*
 double dot_burst(int64_t rounds) {
   constexpr int kChains = 16;
   std::array<float, kChains> sum{};
-  float x = 1.0F;
+  for (float& s : sum) __asm__ volatile("" : "+x"(s));  // unknown values: no sum can be derived from another
+  float x = 0.0F;
   for (int64_t round = 0; round < rounds; ++round) {
-    __asm__ volatile("" : "+x"(x));  // an unknown value: the sums cannot be folded
+    __asm__ volatile("" : "+x"(x));
     for (float& s : sum) s += x * x;
   }
   for (float& s : sum) __asm__ volatile("" : "+x"(s));

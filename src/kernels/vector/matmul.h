@@ -6,10 +6,15 @@
 
 namespace lamina::kernels::vec {
 
-/// Depth of one pass when there are many rows: a panel's part (128 KiB of bf16) and a tile of x stay in the second-level cache.
-inline constexpr int64_t kDepthBlock = 2048;
-/// Panels that share a tile of x while it is in the first-level cache.
-inline constexpr int64_t kPanelGroup = 2;
+/// Depth of one pass when there are many rows: a panel's part (512 KiB of bf16) stays in the second-level cache.
+inline constexpr int64_t kMostDepth = 8192;
+
+/// k in as few equal passes of at most kMostDepth as possible, of whole pairs.
+template <class V>
+int64_t depth_block(int64_t k) {
+  const int64_t passes = (k + kMostDepth - 1) / kMostDepth;
+  return ((k + passes - 1) / passes + 1) / 2 * 2;
+}
 
 template <class V, class Op>
 struct Matmul {
@@ -24,9 +29,10 @@ struct Matmul {
   int64_t out_stride = 0;
 
   void run(int64_t panel_begin, int64_t panel_end) const {
-    const int64_t block = rows <= V::kTileRows ? k : kDepthBlock;
-    for (int64_t first = panel_begin; first < panel_end; first += kPanelGroup) {
-      const int64_t last = least<V>(first + kPanelGroup, panel_end);
+    const int64_t block = rows <= V::kTileRows ? k : depth_block<V>(k);
+    const int64_t group = 2 * block <= kMostDepth ? 2 : 1;  // panels that share a tile of x while it is in the first-level cache
+    for (int64_t first = panel_begin; first < panel_end; first += group) {
+      const int64_t last = least<V>(first + group, panel_end);
       for (int64_t depth = 0; depth < k; depth += block)
         for (int64_t row = 0; row < rows;) {
           const int64_t count = tile_share<V>(rows - row);

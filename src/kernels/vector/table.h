@@ -29,17 +29,21 @@ double dot_burst(int64_t rounds) {
   constexpr int kChains = V::kTileRows * V::kTileVectors;
   typename V::F sum[kChains];
 #pragma GCC unroll 32
-  for (int i = 0; i < kChains; ++i) sum[i] = V::zero();
-  typename V::I a = V::zero_words();
-  typename V::I b = V::zero_words();
+  for (int i = 0; i < kChains; ++i) {
+    sum[i] = V::zero();
+    V::forget(sum[i]);  // else the compiler sees that all chains are equal
+  }
+  typename V::F a = V::zero();
+  typename V::F b = V::zero();
   for (int64_t round = 0; round < rounds; ++round) {
-    __asm__ volatile("" : "+x"(a), "+x"(b));  // unknown values: nothing can be hoisted or folded
+    V::forget(a);
+    V::forget(b);
 #pragma GCC unroll 32
-    for (int i = 0; i < kChains; ++i) sum[i] = V::dot_or_fma(sum[i], a, b);
+    for (int i = 0; i < kChains; ++i) sum[i] = V::bf16_multiply_add(sum[i], a, b);
   }
 #pragma GCC unroll 32
-  for (int i = 0; i < kChains; ++i) __asm__ volatile("" : "+x"(sum[i]));
-  return static_cast<double>(rounds) * kChains * V::kDotFlops;
+  for (int i = 0; i < kChains; ++i) V::forget(sum[i]);
+  return static_cast<double>(rounds) * kChains * V::kMultiplyAddFlops;
 }
 
 template <class V>

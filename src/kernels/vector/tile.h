@@ -44,10 +44,12 @@ struct PairDot {
   template <int R, int C, class Broadcast>
   static void multiply(typename V::F (&sum)[R][C], const W* w, Broadcast broadcast) {
     typename V::I b[C];
+#pragma GCC unroll 4
     for (int c = 0; c < C; ++c) b[c] = V::load_words(w + c * V::kWidth * 2);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const typename V::I a = broadcast(r);
+#pragma GCC unroll 4
       for (int c = 0; c < C; ++c) sum[r][c] = V::dot(sum[r][c], a, b[c]);
     }
   }
@@ -62,24 +64,33 @@ struct PairExpand {
 
   template <int R, int C>
   static void step(typename V::F (&sum)[R][C], const X* x, int64_t stride, const W* w) {
-    half_step<R, C>(sum, x, stride, w);
-    typename V::F b[C];
-    for (int c = 0; c < C; ++c) b[c] = V::high_half(V::load_words(w + c * V::kWidth * 2));
-    multiply<R, C>(sum, x + 1, stride, b);
+    multiply<R, C>(sum, [&](int c) { return V::low_half(word(w, c)); }, [&](int r) { return first(x + r * stride); });
+    __asm__("" : "+r"(x));  // load x again: its pairs do not fit the registers beside the sums
+    multiply<R, C>(sum, [&](int c) { return V::high_half(word(w, c)); }, [&](int r) { return second(x + r * stride); });
   }
   template <int R, int C>
   static void half_step(typename V::F (&sum)[R][C], const X* x, int64_t stride, const W* w) {
-    typename V::F b[C];
-    for (int c = 0; c < C; ++c) b[c] = V::low_half(V::load_words(w + c * V::kWidth * 2));
-    multiply<R, C>(sum, x, stride, b);
+    multiply<R, C>(sum, [&](int c) { return V::low_half(word(w, c)); }, [&](int r) { return only(x + r * stride); });
   }
 
  private:
-  template <int R, int C>
-  static void multiply(typename V::F (&sum)[R][C], const X* x, int64_t stride, const typename V::F (&b)[C]) {
+  static typename V::I word(const W* w, int c) { return V::load_words(w + c * V::kWidth * 2); }
+  static typename V::F first(const float* x) { return V::broadcast(x); }
+  static typename V::F second(const float* x) { return V::broadcast(x + 1); }
+  static typename V::F only(const float* x) { return V::broadcast(x); }
+  static typename V::F first(const uint16_t* x) { return V::low_half(V::broadcast_pair(x)); }
+  static typename V::F second(const uint16_t* x) { return V::high_half(V::broadcast_pair(x)); }
+  static typename V::F only(const uint16_t* x) { return V::low_half(V::broadcast_word(*x)); }  // x + 1 is not ours
+
+  template <int R, int C, class Weight, class Broadcast>
+  static void multiply(typename V::F (&sum)[R][C], Weight weight, Broadcast broadcast) {
+    typename V::F b[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) b[c] = weight(c);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
-      const typename V::F a = V::broadcast(x + r * stride);
+      const typename V::F a = broadcast(r);
+#pragma GCC unroll 4
       for (int c = 0; c < C; ++c) sum[r][c] = V::fma(a, b[c], sum[r][c]);
     }
   }
@@ -95,10 +106,12 @@ struct Single {
   template <int R, int C>
   static void step(typename V::F (&sum)[R][C], const X* x, int64_t stride, const W* w) {
     typename V::F b[C];
+#pragma GCC unroll 4
     for (int c = 0; c < C; ++c) b[c] = V::load_weights(w + c * V::kWidth);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const typename V::F a = V::broadcast(x + r * stride);
+#pragma GCC unroll 4
       for (int c = 0; c < C; ++c) sum[r][c] = V::fma(a, b[c], sum[r][c]);
     }
   }
@@ -117,6 +130,7 @@ template <class V, class Op, int R, int C>
 void begin_tile(const TileArgs<Op>& args, typename V::F (&sum)[R][C]) {
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int c = 0; c < C; ++c)
       sum[r][c] = args.resume ? load_columns<V>(args.out + r * args.out_stride + c * V::kWidth, args.columns - c * V::kWidth) : V::zero();
 }
@@ -150,6 +164,7 @@ template <class V, class Op, int R, int C>
   const typename Op::W* w = args.w;
   const int64_t stride = args.x_stride;
   for (const typename Op::W* end = w + args.steps * kStep; w != end; w += kStep, x += Op::kDepth) {
+#pragma GCC unroll 4
     for (int c = 0; c < C; ++c) V::prefetch(w + kAhead + c * V::kWidth * Op::kDepth);
     Op::template step<R, C>(sum, x, stride, w);
   }

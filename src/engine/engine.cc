@@ -27,14 +27,30 @@ RequestStream::~RequestStream() {
   if (!finished_) engine_.cancel(id_);
 }
 
-std::optional<EngineEvent> RequestStream::next() {
-  if (finished_) return std::nullopt;
-  std::unique_lock lock(mailbox_->mutex);
-  mailbox_->ready.wait(lock, [&] { return !mailbox_->events.empty(); });
+std::optional<EngineEvent> RequestStream::take() {
   EngineEvent event = std::move(mailbox_->events.front());
   mailbox_->events.pop_front();
   finished_ = event.finish != FinishReason::kNone;
   return event;
+}
+
+std::optional<EngineEvent> RequestStream::next() {
+  if (finished_) return std::nullopt;
+  std::unique_lock lock(mailbox_->mutex);
+  mailbox_->ready.wait(lock, [&] { return !mailbox_->events.empty(); });
+  return take();
+}
+
+std::optional<EngineEvent> RequestStream::try_next() {
+  const std::lock_guard lock(mailbox_->mutex);
+  if (mailbox_->events.empty()) return std::nullopt;
+  return take();
+}
+
+void RequestStream::set_notify(std::function<void()> notify) {
+  const std::lock_guard lock(mailbox_->mutex);
+  mailbox_->notify = std::move(notify);
+  if (!mailbox_->events.empty() && mailbox_->notify) mailbox_->notify();
 }
 
 Engine::Engine(LoadedModel loaded, const EngineOptions& options)
@@ -65,6 +81,7 @@ Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request) {
   for (const TokenId id : request.prompt) {
     if (id < 0 || id >= vocab) return error("prompt token id ", id, " is outside [0, ", vocab, ")");
   }
+  const int64_t prompt_tokens = static_cast<int64_t>(request.prompt.size());
   const std::lock_guard lock(mutex_);
   const RequestId id(next_id_++);
   LAMINA_TRY(scheduler_.submit({.id = id,
@@ -74,6 +91,8 @@ Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request) {
                                 .pool = request.pool}));
   Live live{std::make_shared<RequestStream::Mailbox>(), std::nullopt};
   if (loaded_.tokenizer) live.detokenizer.emplace(*loaded_.tokenizer, request.skip_special);
+  ++stats_.requests;
+  stats_.prompt_tokens += prompt_tokens;
   const uint64_t seed = scheduler_.sampling(id)->seed.value_or(0);
   std::unique_ptr<RequestStream> stream(new RequestStream(*this, id, seed, live.mailbox));
   live_.emplace(id, std::move(live));
@@ -85,6 +104,22 @@ void Engine::cancel(RequestId id) {
   const std::lock_guard lock(mutex_);
   scheduler_.cancel(id);
   wake_.notify_all();
+}
+
+EngineStats Engine::stats() {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.running = scheduler_.running();
+  stats.waiting = scheduler_.waiting();
+  stats.pages_total = scheduler_.pool().capacity();
+  stats.pages_free = scheduler_.pool().free_pages();
+  stats.retracted = scheduler_.retractions();
+  return stats;
+}
+
+void Engine::count(const RequestEvent& event) {
+  if (event.token) ++stats_.generation_tokens;
+  if (event.finish == FinishReason::kAbort) ++stats_.aborted;
 }
 
 void Engine::loop() {
@@ -104,7 +139,11 @@ void Engine::loop() {
     for (StepOutput& output : result.outputs) {
       if (!output.prompt_logits.empty() || !output.embedding.empty()) attach(output);
     }
-    for (const RequestEvent& event : events) deliver(event);
+    ++stats_.steps;
+    for (const RequestEvent& event : events) {
+      count(event);
+      deliver(event);
+    }
   }
 }
 
@@ -136,6 +175,7 @@ void Engine::deliver(const RequestEvent& happened) {
   {
     const std::lock_guard lock(live.mailbox->mutex);
     live.mailbox->events.push_back(std::move(event));
+    if (live.mailbox->notify) live.mailbox->notify();
   }
   live.mailbox->ready.notify_all();
   if (happened.finish != FinishReason::kNone) live_.erase(found);

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,20 +24,25 @@ struct EngineRequest {
   bool all_logits = false;   // logits of every prompt position, and captured hidden states
   bool pool = false;         // the pooled embedding instead of tokens
   bool skip_special = true;  // special tokens are left out of the text
+  std::string cache_salt;    // requests share cached prefixes only within one salt
 };
 
-/// One thing that happened to a request. The last event has `finish` set (or `error`).
+/// One thing that happened to a request. The last event has `finish` set.
 struct EngineEvent {
   std::optional<TokenId> token;
-  std::string text;  // what became final with it; never half a character
+  std::optional<TokenLogprob> logprob;  // of `token`, when asked for
+  std::string text;                     // what became final with it; never half a character, never part of a stop string
   FinishReason finish = FinishReason::kNone;
-  std::string error;                         // why a request ended with kAbort
-  std::vector<float> prompt_logits;          // [prompt, vocab], with the first event after the prompt
-  std::vector<std::vector<float>> captured;  // [prompt, hidden] a capture layer, likewise
+  std::string error;                          // why a request ended with kAbort
+  std::string matched_stop;                   // the stop string that ended the text
+  int cached_tokens = 0;                      // with the first event: prompt tokens taken from the prefix cache
+  std::vector<TokenLogprob> prompt_logprobs;  // with the first event, from the prompt's second token on
+  std::vector<float> prompt_logits;           // [prompt, vocab], with the first event
+  std::vector<std::vector<float>> captured;   // [prompt, hidden] a capture layer, likewise
   std::vector<float> embedding;
 };
 
-/// Events of one request, in order. Made by Engine::submit; dropping it cancels the request.
+/// Events of one request, in order. Made by Engine::submit; dropping it cancels the request. One reader.
 class RequestStream {
  public:
   ~RequestStream();
@@ -44,9 +50,13 @@ class RequestStream {
   RequestStream& operator=(const RequestStream&) = delete;
 
   RequestId id() const { return id_; }
+  uint64_t seed() const { return seed_; }
   /// Waits for the next event; nothing after the last one.
   std::optional<EngineEvent> next();
-  uint64_t seed() const { return seed_; }
+  /// The next event if there is one already.
+  std::optional<EngineEvent> try_next();
+  /// `notify` is called on the engine's thread after each event from now on (at once when one waits already); it must not block.
+  void set_notify(std::function<void()> notify);
 
  private:
   friend class Engine;
@@ -54,15 +64,26 @@ class RequestStream {
     std::mutex mutex;
     std::condition_variable ready;
     std::deque<EngineEvent> events;
+    std::function<void()> notify;
   };
   RequestStream(class Engine& engine, RequestId id, uint64_t seed, std::shared_ptr<Mailbox> mailbox)
       : engine_(engine), id_(id), seed_(seed), mailbox_(std::move(mailbox)) {}
+  std::optional<EngineEvent> take();  // mailbox locked, not empty
 
   Engine& engine_;
   RequestId id_;
   uint64_t seed_;
   std::shared_ptr<Mailbox> mailbox_;  // owners: this stream and the engine's table of live requests
   bool finished_ = false;
+};
+
+/// Counters and gauges of an engine at one moment.
+struct EngineStats {
+  int running = 0, waiting = 0;
+  int64_t pages_total = 0, pages_free = 0, pages_cached = 0;  // free + cached + held by requests == total
+  int64_t prompt_tokens = 0, generation_tokens = 0, cached_tokens = 0;
+  int64_t requests = 0, aborted = 0, retracted = 0;
+  int64_t steps = 0;
 };
 
 class Engine {
@@ -76,6 +97,8 @@ class Engine {
   Result<std::unique_ptr<RequestStream>> submit(EngineRequest request);
   /// Ends a request; its stream gets a last event with kAbort. Thread-safe.
   void cancel(RequestId id);
+
+  EngineStats stats();
 
   const EngineInfo& info() const { return loaded_.info; }
   const ModelConfig& config() const { return loaded_.config; }
@@ -95,13 +118,15 @@ class Engine {
   void loop();
   /// Keeps what a step left for a request until its next event.
   void attach(StepOutput& output);
+  void count(const RequestEvent& event);
   void deliver(const RequestEvent& event);
 
   LoadedModel loaded_;
-  std::mutex mutex_;  // guards scheduler_, live_, stopping_
+  std::mutex mutex_;  // guards scheduler_, live_, stats_, stopping_
   std::condition_variable wake_;
   Scheduler scheduler_;
   std::unordered_map<RequestId, Live> live_;
+  EngineStats stats_;
   bool stopping_ = false;
   int64_t next_id_ = 1;
   std::thread thread_;

@@ -48,7 +48,7 @@ def stats(tree):
     for name in ("src/models/llama.cc", "src/models/qwen3.cc"):
         print(f"{name}: {length(name)} lines" if tree.exists(name) else f"{name}: absent")
     if tree.exists(rules.ARCHITECTURE):
-        hops = [f"{file}:{symbol}" for _, file, symbol in rules.references(tree, rules.ARCHITECTURE)]
+        hops = [f"{f}:{symbol}" for _, f, symbol in rules.references(tree, rules.ARCHITECTURE) if not f.startswith("tests/")]
         print(f"hops from request to kernel: {len(hops)}")
         print("".join(f"  {hop}\n" for hop in hops), end="")
     return 0

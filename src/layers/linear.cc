@@ -81,6 +81,11 @@ F32View ColumnParallelLinear::forward(ForwardContext& ctx, const Activation& x) 
   return all;
 }
 
+size_t ColumnParallelLinear::stage_bytes(int64_t rows) const {
+  const int64_t gathered = gather_output_ && group_->size > 1 ? local_out() * group_->size : 0;
+  return LinearLayer::stage_bytes(rows) + static_cast<size_t>(rows * gathered * 4) + kAllocationSlack;
+}
+
 MergedColumnParallelLinear::MergedColumnParallelLinear(BuildContext& build, const LinearOptions& options,
                                                        const std::vector<Output>& outputs)
     : LinearLayer(build, options, [&] {

@@ -71,6 +71,8 @@ class ColumnParallelLinear : public LinearLayer {
  public:
   ColumnParallelLinear(BuildContext& build, const LinearOptions& options, bool gather_output = false);
   F32View forward(ForwardContext& ctx, const Activation& x) const;
+  /// As LinearLayer's, and what the gathered columns take.
+  size_t stage_bytes(int64_t rows) const;
 
  private:
   const ParallelGroup* group_;

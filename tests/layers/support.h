@@ -1,0 +1,140 @@
+#pragma once
+// Ranks as threads, each with what layers need to be built, filled and run.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/cpu.h"
+#include "layers/attention.h"
+#include "layers/boundary/layer_stack.h"
+#include "layers/context.h"
+#include "layers/rotary.h"
+
+namespace lamina::layer_test {
+
+struct Matrix {
+  int64_t rows = 0, cols = 0;
+  std::vector<float> values;
+
+  Matrix() = default;
+  Matrix(int64_t r, int64_t c, float fill = 0.0F) : rows(r), cols(c), values(static_cast<size_t>(r * c), fill) {}
+  ConstF32View view() const { return {values.data(), rows, cols}; }
+  F32View view() { return {values.data(), rows, cols}; }
+  float at(int64_t r, int64_t c) const { return values[static_cast<size_t>(r * cols + c)]; }
+};
+
+/// Multiples of 1/64 below 2, which f32 and bf16 hold; so few bits that f32 sums of up to 1000 products of two are exact in any order.
+inline Matrix exact_matrix(int64_t rows, int64_t cols, uint32_t seed) {
+  std::mt19937 random(seed);
+  Matrix out(rows, cols);
+  for (float& value : out.values) value = (static_cast<float>(random() % 255) - 127.0F) / 64.0F;
+  return out;
+}
+
+inline Matrix normal_matrix(int64_t rows, int64_t cols, uint32_t seed, float deviation = 1.0F) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0F, deviation);
+  Matrix out(rows, cols);
+  for (float& value : out.values) value = normal(random);
+  return out;
+}
+
+inline Matrix copy(ConstF32View view) {
+  Matrix out(view.rows, view.cols);
+  for (int64_t r = 0; r < view.rows; ++r) std::copy_n(view.row(r), view.cols, out.view().row(r));
+  return out;
+}
+inline float element(const Activation& x, int64_t r, int64_t c) {
+  return x.dtype == DType::kF32 ? x.f32().at(r, c) : bf16_to_f32(x.bf16().at(r, c));
+}
+inline Matrix copy(const Activation& x) {
+  Matrix out(x.rows, x.cols);
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t c = 0; c < x.cols; ++c) out.view().at(r, c) = element(x, r, c);
+  return out;
+}
+/// Equal to the bit (no NaN occurs, zeros have signs).
+inline void expect_bits(const Matrix& got, const Matrix& wanted) {
+  ASSERT_EQ(got.rows, wanted.rows);
+  ASSERT_EQ(got.cols, wanted.cols);
+  for (size_t i = 0; i < got.values.size(); ++i)
+    ASSERT_EQ(__builtin_bit_cast(uint32_t, got.values[i]), __builtin_bit_cast(uint32_t, wanted.values[i])) << "element " << i;
+}
+
+/// The values of a checkpoint by their names on disk; vectors have one column.
+using Tensors = std::map<std::string, Matrix>;
+
+inline const kernels::Kernels& best_kernels() { return kernels::table(choose_isa(decode_features(read_cpuid()), "").value()); }
+
+/// One rank: modules are made with `build`, filled by load() and run with `ctx`.
+struct TestRank {
+  ParallelGroups groups;
+  std::unique_ptr<WeightFormat> format;
+  ParamList params;
+  LayerStack stack{groups};
+  RotarySet rotary;
+  BuildContext build{groups, *format, params, stack, rotary};
+  ThreadTeam team{1, 1};
+  StepMemory memory{arena(), arena(), arena()};
+  ForwardBatch batch;
+  KvStore kv = KvStore::create({}, LayerId(0), DType::kF32, 0, 16).value();
+  std::unique_ptr<AttentionBackend> attention = make_reference_backend();
+  ForwardContext ctx{batch, {&best_kernels(), &team}, memory, kv, *attention};
+
+  explicit TestRank(ParallelGroups g, DType dtype = DType::kF32)
+      : groups(std::move(g)), format(make_plain_format({.model_dtype = dtype}, best_kernels())) {}
+  TestRank(const TestRank&) = delete;
+
+  int index(std::string_view group = "tp") const { return groups.find(group).value()->rank; }
+  /// The error of what was built, or "".
+  std::string error() const { return build.status().ok() ? "" : build.status().error().message; }
+
+  /// Cuts this rank's share out of whole tensors.
+  void load(const Tensors& tensors) {
+    ASSERT_EQ(error(), "");
+    for (const auto& param : params.all()) ASSERT_TRUE(param->store->plan({DType::kF32}, param->name).ok());
+    ASSERT_TRUE(params.reserve().ok());
+    for (const auto& param : params.all()) {
+      int64_t local_row = 0;
+      for (size_t p = 0; p < param->parts.size(); ++p) {
+        const std::string name = param->part_name(static_cast<int>(p));
+        ASSERT_TRUE(tensors.contains(name)) << name;
+        const Matrix& tensor = tensors.at(name);
+        const ShardCut rows = *cut(param->parts[p].rows, name);
+        const ShardCut cols = *cut(param->is_vector() ? kOneColumn : param->cols, name);
+        ASSERT_EQ(tensor.rows, param->parts[p].rows.on_disk().value) << name;
+        ASSERT_EQ(tensor.cols, param->is_vector() ? 1 : param->cols.on_disk().value) << name;
+        const float* first = tensor.values.data() + rows.begin * tensor.cols + cols.begin;
+        if (rows.count > 0) param->store->put(local_row, {first, DType::kF32, rows.count, cols.count, tensor.cols});
+        local_row += rows.local.value;
+      }
+    }
+  }
+
+ private:
+  static constexpr ShardDim kOneColumn{.units = 1};
+  static Arena arena() { return Arena(Buffer::allocate(size_t{512} << 10).value()); }
+};
+
+/// Runs body(rank) on `ranks` threads that form the group `name`. All of them must make the same collective calls.
+template <class Body>
+void on_ranks(int ranks, DType dtype, Body body, std::string_view name = "tp") {
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<Communicator>& communicator : make_thread_communicators(ranks)) {
+    threads.emplace_back([&body, dtype, name, own = std::move(communicator)]() mutable {
+      TestRank rank(ParallelGroups::over(name, std::move(own)), dtype);
+      body(rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace lamina::layer_test

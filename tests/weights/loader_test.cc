@@ -23,10 +23,15 @@ std::vector<float> on_disk(const std::string& name, int64_t rows, int64_t cols) 
   return out;
 }
 
-/// Rows [row, row + count) and columns [col, col + width) of a tensor on disk of `cols` columns.
-void append(std::vector<float>& out, const std::string& name, int64_t cols, int64_t row, int64_t count, int64_t col, int64_t width) {
-  for (int64_t r = row; r < row + count; ++r) {
-    for (int64_t c = col; c < col + width; ++c) out.push_back(toy::value(name, r * cols + c));
+/// A run of rows or columns.
+struct Span {
+  int64_t begin, count;
+};
+
+/// These rows and columns of a tensor on disk of `width` columns.
+void append(std::vector<float>& out, const std::string& name, int64_t width, Span rows, Span cols) {
+  for (int64_t r = rows.begin; r < rows.begin + rows.count; ++r) {
+    for (int64_t c = cols.begin; c < cols.begin + cols.count; ++c) out.push_back(toy::value(name, r * width + c));
   }
 }
 
@@ -40,20 +45,23 @@ struct Expected {
     const int64_t kv_row = rank / replicas * nk * kHeadDim;
     const int64_t inner = kInner / ranks;
     const std::string attn = "model.layers.0.self_attn.";
+    const Span q_rows = {rank * nq * kHeadDim, nq * kHeadDim};
+    const Span kv_rows = {kv_row, nk * kHeadDim};
+    const Span all = {0, kHidden};
     for (const int64_t cols : {kHidden, int64_t{1}}) {
       std::vector<float>& out = cols == 1 ? qkv_bias : qkv;
       const std::string leaf = cols == 1 ? ".bias" : ".weight";
-      append(out, attn + "q_proj" + leaf, cols, rank * nq * kHeadDim, nq * kHeadDim, 0, cols);
-      append(out, attn + "k_proj" + leaf, cols, kv_row, nk * kHeadDim, 0, cols);
-      append(out, attn + "v_proj" + leaf, cols, kv_row, nk * kHeadDim, 0, cols);
+      append(out, attn + "q_proj" + leaf, cols, q_rows, {0, cols});
+      append(out, attn + "k_proj" + leaf, cols, kv_rows, {0, cols});
+      append(out, attn + "v_proj" + leaf, cols, kv_rows, {0, cols});
     }
-    append(o, attn + "o_proj.weight", kHeads * kHeadDim, 0, kHidden, rank * nq * kHeadDim, nq * kHeadDim);
-    append(gate_up, "model.layers.0.mlp.gate_proj.weight", kHidden, rank * inner, inner, 0, kHidden);
-    append(gate_up, "model.layers.0.mlp.up_proj.weight", kHidden, rank * inner, inner, 0, kHidden);
-    append(down, "model.layers.0.mlp.down_proj.weight", kInner, 0, kHidden, rank * inner, inner);
+    append(o, attn + "o_proj.weight", kHeads * kHeadDim, all, q_rows);
+    append(gate_up, "model.layers.0.mlp.gate_proj.weight", kHidden, {rank * inner, inner}, all);
+    append(gate_up, "model.layers.0.mlp.up_proj.weight", kHidden, {rank * inner, inner}, all);
+    append(down, "model.layers.0.mlp.down_proj.weight", kInner, all, {rank * inner, inner});
     const int64_t share = ((kVocab + ranks - 1) / ranks + 63) / 64 * 64;
     const int64_t first = std::min(kVocab, rank * share);
-    append(embed, "model.embed_tokens.weight", kHidden, first, std::min(share, kVocab - first), 0, kHidden);
+    append(embed, "model.embed_tokens.weight", kHidden, {first, std::min(share, kVocab - first)}, all);
     embed.resize(static_cast<size_t>(share * kHidden), 0.0F);
   }
   std::vector<float> embed, qkv, qkv_bias, o, gate_up, down;

@@ -45,11 +45,12 @@ class WeightFormat {
   virtual Result<std::unique_ptr<LinearWeights>> create_weights(const LinearShape& shape, ParamList& params) const = 0;
 };
 
-/// How plain (unquantised) checkpoints are stored and multiplied.
+/// How plain (unquantised) checkpoints are stored and multiplied. Sources are f32, f16 or bf16.
 struct PlainFormatOptions {
-  DType model_dtype = DType::kBF16;  // --dtype: kBF16: weights wider than bf16 are rounded, inputs rounded to bf16;
-                                     // kF16: f16 weights exact, f32 products; kF32: storage as in the file, f32 products
+  DType model_dtype = DType::kBF16;  // --dtype. kBF16: weights and inputs are rounded to bf16. kF16 and kF32: weights are stored as in the
+                                     // file (a fused parameter of mixed types in f32), inputs and products in f32.
 };
+/// `kernels` packs the rows and outlives the format and its stores.
 std::unique_ptr<WeightFormat> make_plain_format(PlainFormatOptions options, const kernels::Kernels& kernels);
 
 }  // namespace lamina

@@ -49,13 +49,9 @@ struct NamedTokenizer {
   Tokenizer tokenizer;
 };
 
-/// All tokenizers at hand that load: the real ones and the synthetic BPE ones.
-inline std::vector<NamedTokenizer> all_tokenizers() {
+/// The synthetic tokenizers with a BPE model.
+inline std::vector<NamedTokenizer> synthetic_tokenizers() {
   std::vector<NamedTokenizer> all;
-  for (const std::string& name : kRealNames) {
-    Result<Tokenizer> tokenizer = Tokenizer::load(real_folder(name));
-    if (tokenizer.ok()) all.push_back({name, std::move(tokenizer).value()});
-  }
   for (const std::string& name : synthetic_names()) {
     const std::optional<Json> golden = read_json(kGoldenFolder + "/synthetic/" + name + ".json");
     Result<Tokenizer> tokenizer = Tokenizer::parse(golden->find("tokenizer")->dump(), name);

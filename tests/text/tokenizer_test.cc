@@ -1,0 +1,174 @@
+#include "text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <thread>
+
+#include "base/strings.h"
+#include "tests/text/vectors.h"
+
+namespace lamina::text_test {
+namespace {
+
+constexpr std::string_view kSmall = R"({
+  "added_tokens": [{"id": 9, "content": "<s>", "special": true}, {"id": 10, "content": "<think>", "special": false}],
+  "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<": 3, "s": 4, ">": 5, "<s": 6, "<s>": 9}, "merges": ["a b", "< s", "<s >"]}
+})";
+
+using Ids = std::vector<TokenId>;
+
+TEST(Tokenizer, TakesWhatAUserWroteAsPlainText) {
+  const Tokenizer tokenizer = Tokenizer::parse(kSmall, "test").value();
+  EXPECT_EQ(*tokenizer.encode("a<s>b"), (Ids{0, 9, 1}));
+  EXPECT_EQ(*tokenizer.encode("a<s>b", {.match_special = false}), (Ids{0, 6, 5, 1}));  // not even by a merge
+  EXPECT_EQ(*tokenizer.encode("<think>ab", {.match_special = false}), (Ids{10, 2}));
+}
+
+TEST(Tokenizer, KnowsTokensByIdAndText) {
+  const Tokenizer tokenizer = Tokenizer::parse(kSmall, "test").value();
+  EXPECT_EQ(tokenizer.vocab_size(), 11);
+  EXPECT_EQ(tokenizer.id_of("ab"), 2);
+  EXPECT_EQ(tokenizer.id_of("<think>"), 10);
+  EXPECT_EQ(tokenizer.id_of("nothing"), std::nullopt);
+  EXPECT_EQ(tokenizer.token(9), "<s>");
+  EXPECT_EQ(tokenizer.token(7), std::nullopt);
+  EXPECT_EQ(tokenizer.token(-1), std::nullopt);
+  EXPECT_TRUE(tokenizer.is_special(9));
+  EXPECT_FALSE(tokenizer.is_special(10));
+}
+
+TEST(Tokenizer, DecodesIdsWithoutATokenToNothing) {
+  const Tokenizer tokenizer = Tokenizer::parse(kSmall, "test").value();
+  EXPECT_EQ(tokenizer.decode(Ids{-5, 7, 8, 11, 319, 1 << 30}, false), "");
+}
+
+TEST(Tokenizer, RefusesInvalidUtf8) {
+  const Tokenizer tokenizer = Tokenizer::parse(kSmall, "test").value();
+  for (const std::string_view text : {"a\xFF", "\xC0\x80", "ab\xED\xA0\x80", "\xE4\xBD"}) {
+    const Result<Ids> ids = tokenizer.encode(text);
+    ASSERT_FALSE(ids.ok());
+    EXPECT_NE(ids.error().message.find("not valid UTF-8 at byte"), std::string::npos);
+  }
+}
+
+TEST(Tokenizer, ReadsMergesOfTokensThatHoldASpace) {
+  const Tokenizer tokenizer = Tokenizer::parse(R"({"model": {"type": "BPE", "vocab": {"a": 0, " ": 1, "b": 2, "a ": 3, "a b": 4},
+      "merges": [["a", " "], ["a ", "b"]]}})",
+                                               "test")
+                                  .value();
+  EXPECT_EQ(*tokenizer.encode("a ba "), (Ids{4, 3}));
+}
+
+TEST(Tokenizer, FailsWhereTheUnknownTokenIsNone) {
+  const Tokenizer tokenizer =
+      Tokenizer::parse(R"({"model": {"type": "BPE", "unk_token": "<unk>", "vocab": {"a": 0}, "merges": []}})", "test").value();
+  EXPECT_EQ(*tokenizer.encode("aa"), (Ids{0, 0}));
+  const Result<Ids> ids = tokenizer.encode("ab");
+  ASSERT_FALSE(ids.ok());
+  EXPECT_NE(ids.error().message.find("unk_token \"<unk>\""), std::string::npos);
+}
+
+TEST(Tokenizer, ReadsBosAndEosInBothForms) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "tokenizer_config_forms";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "tokenizer.json") << kSmall;
+  const auto with_config = [&](const char* config) {
+    std::ofstream(folder / "tokenizer_config.json") << config;
+    return Tokenizer::load(folder.string());
+  };
+  const Tokenizer both = with_config(R"({"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}})").value();
+  EXPECT_EQ(both.bos_token(), "<s>");
+  EXPECT_EQ(both.eos_token(), "</s>");
+  EXPECT_EQ(with_config(R"({"bos_token": null})")->bos_token(), std::nullopt);
+  const Result<Tokenizer> wrong = with_config(R"({"bos_token": 1})");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message.find("tokenizer_config.json: bos_token: expected a string"), std::string::npos) << wrong.error().message;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tokenizer, MatchesTheTextbookAlgorithmOnWordsOfAnyLength) {
+  // 40 random merges over three letters; words up to far beyond the length where another algorithm takes over.
+  std::mt19937 rng(7);
+  std::vector<std::string> tokens = {"a", "b", "c"};
+  std::vector<std::pair<std::string, std::string>> merges;
+  while (merges.size() < 40) {
+    const std::string left = tokens[rng() % tokens.size()], right = tokens[rng() % tokens.size()];
+    if (left.size() + right.size() > 12 || std::ranges::find(tokens, left + right) != tokens.end()) continue;
+    merges.emplace_back(left, right);
+    tokens.push_back(left + right);
+  }
+  Json vocab = Json::object(), merge_list = Json::array();
+  for (size_t i = 0; i < tokens.size(); ++i) vocab.set(tokens[i], i);
+  for (const auto& [left, right] : merges) merge_list.push(left + " " + right);
+  Json model = Json::object(), root = Json::object();
+  model.set("type", "BPE");
+  model.set("vocab", vocab);
+  model.set("merges", merge_list);
+  root.set("model", model);
+  const Tokenizer tokenizer = Tokenizer::parse(root.dump(), "test").value();
+  for (int round = 0; round < 300; ++round) {
+    std::string word;
+    for (size_t n = 1 + rng() % (round % 3 == 0 ? 600 : 40); n > 0; --n) word += "abc"[rng() % 3];
+    std::vector<std::string> symbols;
+    for (const char c : word) symbols.emplace_back(1, c);
+    for (bool merged = true; merged;) {
+      merged = false;
+      for (const auto& [left, right] : merges) {
+        for (size_t i = 0; i + 1 < symbols.size() && !merged; ++i) {
+          if (symbols[i] != left || symbols[i + 1] != right) continue;
+          symbols[i] += right;
+          symbols.erase(symbols.begin() + i + 1);
+          merged = true;
+        }
+        if (merged) break;
+      }
+    }
+    Ids expected;
+    for (const std::string& symbol : symbols) expected.push_back(*tokenizer.id_of(symbol));
+    ASSERT_EQ(*tokenizer.encode(word), expected) << word;
+  }
+}
+
+class RealTokenizerFile : public testing::TestWithParam<std::string> {};
+
+TEST_P(RealTokenizerFile, NeverMakesUserTextASpecialToken) {
+  const Result<Tokenizer> tokenizer = Tokenizer::load(real_folder(GetParam()));
+  if (!tokenizer.ok()) GTEST_SKIP() << tokenizer.error().message;
+  const std::optional<TokenId> unknown = tokenizer->id_of("<unk>");
+  size_t special = 0;
+  for (TokenId id = 0; id < tokenizer->vocab_size(); ++id) {
+    if (!tokenizer->is_special(id)) continue;
+    ++special;
+    const std::string token(*tokenizer->token(id));
+    for (const std::string& text : {token, "hi" + token + "\n", token + token, " " + token + "x"}) {
+      const Ids ids = tokenizer->encode(text, {.add_special_tokens = false, .match_special = false}).value();
+      for (const TokenId got : ids) EXPECT_TRUE(!tokenizer->is_special(got) || got == unknown) << text;
+    }
+  }
+  EXPECT_GT(special, 0u);
+}
+INSTANTIATE_TEST_SUITE_P(All, RealTokenizerFile, testing::ValuesIn(kRealNames), [](const auto& named) { return named.param; });
+
+TEST(Tokenizer, GivesThreadsTheSameIds) {
+  const std::vector<NamedTokenizer> all = synthetic_tokenizers();
+  if (all.empty()) GTEST_SKIP() << "no goldens at " << kGoldenFolder;
+  for (const NamedTokenizer& named : all) {
+    std::vector<std::string> texts;
+    for (int i = 0; i < 50; ++i) texts.push_back(cat("the quick hello world ", i, " don't café 你好 ", i * 7919, "\n  embedding"));
+    std::vector<Ids> expected;
+    for (const std::string& text : texts) expected.push_back(named.tokenizer.encode(text).value());
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(4);
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t, copy = named.tokenizer] {
+        for (size_t i = 0; i < texts.size(); ++i) wrong[t] += *copy.encode(texts[i]) != expected[i];
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, std::vector<int>(4)) << named.name;
+  }
+}
+
+}  // namespace
+}  // namespace lamina::text_test

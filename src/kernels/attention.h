@@ -46,16 +46,20 @@ struct AttentionArgs {
   AttentionMask mask = AttentionMask::kCausal;
 };
 
-/// A tile of work: query rows [row_begin, row_begin + row_count) of one sequence for one kv head (all q heads that read it).
+/// A tile of work: query rows [row_begin, row_begin + row_count) of one sequence for kv heads [kv_head, kv_head + kv_head_count) and
+/// all q heads that read them. How the work is cut into items changes no bit of the result.
 struct AttentionItem {
   const AttentionSequence* sequence = nullptr;
   int64_t row_begin = 0;  // counted from the sequence's own first query row
   int64_t row_count = 0;  // at most attention_tile(args)
   int kv_head = 0;
+  int kv_head_count = 1;  // row_count * kv_head_count * (q_heads / kv_heads) is at most attention_rows(args)
 };
 
-/// Query tokens in one item: enough rows to pay for loading a block of keys. Depends on the head counts only.
+/// Query tokens in one item: enough rows to pay for copying a block of keys. Depends on the head counts only.
 int64_t attention_tile(const AttentionArgs& args);
+/// The most rows (query tokens times q heads) in one item: a tile of one kv head, or one token of all heads.
+int64_t attention_rows(const AttentionArgs& args);
 
 /// Bytes of scratch a thread needs for attention_item; a multiple of 64, the same for every ISA.
 size_t attention_scratch_bytes(const AttentionArgs& args);

@@ -35,45 +35,66 @@ int64_t attention_tile(const AttentionArgs& args) {
   return std::max<int64_t>(1, kRows / (args.q_heads / args.kv_heads));
 }
 
+int64_t attention_rows(const AttentionArgs& args) {
+  return std::max<int64_t>(args.q_heads, attention_tile(args) * (args.q_heads / args.kv_heads));
+}
+
 size_t attention_scratch_bytes(const AttentionArgs& args) {
   constexpr int64_t kMostTileRows = 12;  // of any path's tile
   constexpr int64_t kArrays = 11;        // each rounded up to 64 bytes
   const auto whole_panels = [](int64_t dim) { return (dim + kPanelRows - 1) / kPanelRows * kPanelRows; };
-  const int64_t rows = attention_tile(args) * (args.q_heads / args.kv_heads);
+  const int64_t rows = attention_rows(args);
   const int64_t dims = whole_panels(args.qk_dim) + whole_panels(args.v_dim);
   const int64_t floats = (rows + kAttentionBlock) * dims + 2 * rows + 2 * kMostTileRows * kAttentionBlock + 2 * kPanelRows;
-  const auto bytes = static_cast<size_t>(floats) * sizeof(float) + 2 * kAttentionBlock * sizeof(void*) + kArrays * 64;
+  const auto bytes = static_cast<size_t>(floats) * sizeof(float) + 4 * kAttentionBlock * sizeof(void*) + kArrays * 64;
   return (bytes + 63) / 64 * 64;
 }
 
 namespace {
 
-/// Walks the items of a batch in order: for each sequence its tiles, latest (longest) first, for each tile its kv heads.
+/// Walks the items of a batch in order: for each sequence its tiles, latest (longest) first, for each tile its runs of kv heads.
 class ItemCursor {
  public:
-  ItemCursor(const AttentionArgs& args, std::span<const AttentionSequence> sequences)
-      : sequences_(sequences), tile_(attention_tile(args)), heads_(args.kv_heads) {}
+  ItemCursor(const AttentionArgs& args, std::span<const AttentionSequence> sequences, int threads)
+      : args_(args), sequences_(sequences), tile_(attention_tile(args)) {
+    int64_t all_tiles = 0;
+    for (const AttentionSequence& sequence : sequences) all_tiles += tiles(sequence);
+    busy_heads_ = std::clamp<int64_t>(args.kv_heads * all_tiles / threads, 1, args.kv_heads);
+  }
 
   /// The item of global index `index`, which must not decrease from call to call; false beyond the last.
   bool find(int64_t index, AttentionItem& item) {
     while (sequence_ < sequences_.size() && index >= first_ + items(sequences_[sequence_])) first_ += items(sequences_[sequence_++]);
     if (sequence_ == sequences_.size()) return false;
     const AttentionSequence& sequence = sequences_[sequence_];
-    const int64_t tile = tiles(sequence) - 1 - (index - first_) / heads_;
+    const int64_t heads = heads_in_item(sequence);
+    const int64_t runs = head_runs(sequence);
+    const int64_t tile = tiles(sequence) - 1 - (index - first_) / runs;
     item.sequence = &sequence;
     item.row_begin = tile * tile_;
     item.row_count = std::min(tile_, sequence.query_count - item.row_begin);
-    item.kv_head = static_cast<int>((index - first_) % heads_);
+    item.kv_head = static_cast<int>((index - first_) % runs * heads);
+    item.kv_head_count = static_cast<int>(std::min<int64_t>(heads, args_.kv_heads - item.kv_head));
     return true;
   }
 
  private:
   int64_t tiles(const AttentionSequence& sequence) const { return (sequence.query_count + tile_ - 1) / tile_; }
-  int64_t items(const AttentionSequence& sequence) const { return tiles(sequence) * heads_; }
+  /// Several kv heads when the rows are few: a slot's heads lie side by side in memory. Not so many that threads run out of items.
+  int64_t heads_in_item(const AttentionSequence& sequence) const {
+    const int64_t rows = std::min(tile_, sequence.query_count) * (args_.q_heads / args_.kv_heads);
+    return std::clamp<int64_t>(attention_rows(args_) / std::max<int64_t>(1, rows), 1, busy_heads_);
+  }
+  int64_t head_runs(const AttentionSequence& sequence) const {
+    const int64_t heads = heads_in_item(sequence);
+    return (args_.kv_heads + heads - 1) / heads;
+  }
+  int64_t items(const AttentionSequence& sequence) const { return tiles(sequence) * head_runs(sequence); }
 
+  const AttentionArgs& args_;
   std::span<const AttentionSequence> sequences_;
   int64_t tile_;
-  int64_t heads_;
+  int64_t busy_heads_ = 1;  // heads an item may have while every thread still gets one
   size_t sequence_ = 0;
   int64_t first_ = 0;  // index of the first item of sequences_[sequence_]
 };
@@ -88,7 +109,7 @@ void attention(const Kernels& kernels, ThreadTeam& team, const AttentionArgs& ar
   std::atomic<int64_t> next{0};
   team.run([&](int thread) {
     void* own = static_cast<char*>(scratch) + static_cast<size_t>(thread) * bytes;
-    ItemCursor cursor(args, sequences);
+    ItemCursor cursor(args, sequences, team.size());
     AttentionItem item;
     while (cursor.find(next.fetch_add(1, std::memory_order_relaxed), item)) kernels.attention_item(args, item, own);
   });

@@ -12,7 +12,18 @@
 namespace lamina::kernels {
 namespace {
 
+/// Lane i takes value i / 2 of a (even i) or of b (odd i); the second half continues.
+struct InterleaveLanes {
+  uint16_t lane[64];
+  constexpr InterleaveLanes() : lane{} {
+    for (int i = 0; i < 64; ++i) lane[i] = static_cast<uint16_t>(i / 2 + i % 2 * 32);
+  }
+};
+alignas(64) constexpr InterleaveLanes kInterleaveLanes;
+
 struct Avx512 {
+  static constexpr const uint16_t* kInterleave = kInterleaveLanes.lane;
+
   using F = __m512;
   using I = __m512i;
   using Bf16Op = vec::PairDot<Avx512>;
@@ -79,9 +90,12 @@ struct Avx512 {
   static I zero_words() { return _mm512_setzero_si512(); }
   static I load_words(const void* p) { return _mm512_loadu_si512(p); }
   static void store_words(void* p, I v, int64_t n) { _mm512_mask_storeu_epi32(p, mask(n), v); }
-  static I load_pairs(const uint16_t* p, int64_t n) { return _mm512_maskz_loadu_epi16(mask32(n), p); }
-  static I load_halves(const uint16_t* p, int64_t n) { return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask(n), p)); }
-  static I zip(I even, I odd) { return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)); }
+  static I load_pairs(const uint16_t* p, int64_t n) { return n == 2 * kWidth ? load_words(p) : _mm512_maskz_loadu_epi16(mask32(n), p); }
+  /// 32 values of each of two rows as 32 words (a[i], b[i]).
+  static void interleave(I a, I b, I& low, I& high) {
+    low = _mm512_permutex2var_epi16(a, _mm512_load_si512(kInterleave), b);
+    high = _mm512_permutex2var_epi16(a, _mm512_load_si512(kInterleave + 32), b);
+  }
   static I pack_pairs(F low, F high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
   static F low_half(I v) { return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)); }
   static F high_half(I v) { return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(-65536))); }

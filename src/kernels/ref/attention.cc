@@ -71,7 +71,7 @@ void attention_item(const AttentionArgs& args, const AttentionItem& item, void* 
   const int group = args.q_heads / args.kv_heads;
   auto* sum = static_cast<float*>(scratch);
   for (int64_t token = item.row_begin; token < item.row_begin + item.row_count; ++token)
-    for (int head = item.kv_head * group; head < (item.kv_head + 1) * group; ++head) {
+    for (int head = item.kv_head * group; head < (item.kv_head + item.kv_head_count) * group; ++head) {
       Row(args, *item.sequence, token, head).run(sum);
       for (int d = 0; d < args.v_dim; ++d)
         args.out.store(item.sequence->query_begin + token, static_cast<int64_t>(head) * args.v_dim + d, sum[d]);

@@ -28,6 +28,13 @@ struct FloatKv {
     else
       return V::as_words(Bf16Source<V>::load(p + step, n));
   }
+  /// One step of a panel of values: n <= 32 columns of the step's keys (nullptr: no such key), zeros beyond.
+  static void store_values(float* out, const Kv* const* keys, int64_t n) {
+    for (int64_t c = 0; c < kPanelRows; c += V::kWidth) {
+      const int64_t lanes = most<V>(int64_t{0}, least<V, int64_t>(V::kWidth, n - c));
+      V::store_words(out + c, *keys != nullptr && lanes > 0 ? load_steps(*keys + c, lanes, 0, lanes) : V::zero_words(), V::kWidth);
+    }
+  }
   /// Weights of one row from its exponentials; returns what they sum to.
   static typename V::F store_weights(float* out, typename V::F a, typename V::F b) {
     V::store(out, a);
@@ -45,6 +52,14 @@ struct PairKv {
   static int64_t steps(int64_t dim) { return (dim + 1) / 2; }
   static typename V::I load_steps(const Kv* p, int64_t dim, int64_t step, int64_t n) {
     return V::load_pairs(p + 2 * step, least<V>(2 * n, dim - 2 * step));
+  }
+  static void store_values(uint16_t* out, const Kv* const* keys, int64_t n) {
+    const typename V::I even = keys[0] != nullptr ? V::load_pairs(keys[0], n) : V::zero_words();
+    const typename V::I odd = keys[1] != nullptr ? V::load_pairs(keys[1], n) : V::zero_words();
+    typename V::I low, high;
+    V::interleave(even, odd, low, high);
+    V::store_words(out, low, V::kWidth);
+    V::store_words(out + 2 * V::kWidth, high, V::kWidth);
   }
   static typename V::F store_weights(uint16_t* out, typename V::F a, typename V::F b) {
     const typename V::I words = V::pack_pairs(a, b);
@@ -65,35 +80,39 @@ class AttentionRun {
   using Op = typename Kv::Op;
   using X = typename Op::X;
   using W = typename Op::W;
+  using KvType = typename Kv::Kv;
 
   AttentionRun(const AttentionArgs& args, const AttentionItem& item, void* scratch)
       : args_(args), item_(item), sequence_(*item.sequence), group_(args.q_heads / args.kv_heads), rows_(item.row_count * group_) {
     char* next = static_cast<char*>(scratch);
     take(next, keys_, key_steps() * kStepWidth * 2);
     take(next, values_, value_panels() * kValueSteps * kStepWidth);
-    take(next, queries_, rows_ * query_stride());
-    take(next, sums_, rows_ * sum_stride());
-    take(next, maximum_, rows_);
-    take(next, total_, rows_);
+    const int64_t all_rows = item.kv_head_count * rows_;
+    take(next, queries_, all_rows * query_stride());
+    take(next, sums_, all_rows * sum_stride());
+    take(next, maximum_, all_rows);
+    take(next, total_, all_rows);
     take(next, scores_, V::kTileRows * kAttentionBlock);
     take(next, weights_, V::kTileRows * kAttentionBlock);
     take(next, edge_, kStepWidth);
-    take(next, key_rows_, kAttentionBlock);
-    take(next, value_rows_, kAttentionBlock);
+    take(next, key_rows_, 2 * kAttentionBlock);
+    take(next, value_rows_, 2 * kAttentionBlock);
   }
 
   void run() {
-    load_queries();
+    for (int head = 0; head < item_.kv_head_count; ++head) load_queries(head);
     const KeyRange first = seen(item_.row_begin);
     const KeyRange last = seen(item_.row_begin + item_.row_count - 1);  // both ends of `seen` grow with the token
     const int64_t begin = most<V>(first.begin, int64_t{0}) / kAttentionBlock * kAttentionBlock;
-    find_rows(begin);
+    find_rows(begin, last.end);
     for (int64_t block = begin; block < last.end; block += kAttentionBlock) {
-      load_block(block);
-      if (block + kAttentionBlock < last.end) find_rows(block + kAttentionBlock);
-      for (int64_t token = 0; token < item_.row_count;) token = run_tokens(block, token);
+      find_rows(block + kAttentionBlock, last.end);
+      next_key_rows_ = key_rows(block + kAttentionBlock);
+      next_value_rows_ = value_rows(block + kAttentionBlock);
+      ahead_ = 0;
+      for (int head = 0; head < item_.kv_head_count; ++head) run_block(block, head);
     }
-    store_out();
+    for (int head = 0; head < item_.kv_head_count; ++head) store_out(head);
   }
 
  private:
@@ -126,10 +145,11 @@ class AttentionRun {
     return {most<V>(range.begin - block, int64_t{0}), least<V>(range.end - block, kAttentionBlock)};
   }
 
-  void load_queries() {
-    for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t head = item_.kv_head * group_ + row % group_;
-      const float* q = args_.q.data + (sequence_.query_begin + item_.row_begin + row / group_) * args_.q.stride + head * args_.qk_dim;
+  void load_queries(int head) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t row = head * rows_ + r;
+      const int64_t q_head = (item_.kv_head + head) * group_ + r % group_;
+      const float* q = args_.q.data + (sequence_.query_begin + item_.row_begin + r / group_) * args_.q.stride + q_head * args_.qk_dim;
       X* out = queries_ + row * query_stride();
       out[query_stride() - 1] = X{};  // an odd head dimension leaves half a pair
       copy_row<V>(q, args_.qk_dim, out);
@@ -139,59 +159,80 @@ class AttentionRun {
     }
   }
 
-  /// Where the keys and values of a block lie; also asks the memory for them.
-  void find_rows(int64_t block) {
-    const auto* keys = static_cast<const typename Kv::Kv*>(args_.keys.base) + static_cast<int64_t>(item_.kv_head) * args_.qk_dim;
-    const auto* values = static_cast<const typename Kv::Kv*>(args_.values.base) + static_cast<int64_t>(item_.kv_head) * args_.v_dim;
-    const int64_t count = block_keys(block);
+  // Where the keys and values of two blocks lie, the present one and the next.
+  const KvType** key_rows(int64_t block) const { return key_rows_ + block % (2 * kAttentionBlock); }
+  const KvType** value_rows(int64_t block) const { return value_rows_ + block % (2 * kAttentionBlock); }
+
+  /// Sets the block's rows, from the item's first head on; nullptr where no key exists or none from `end` on is wanted.
+  void find_rows(int64_t block, int64_t end) {
+    const KvType* keys = static_cast<const KvType*>(args_.keys.base) + static_cast<int64_t>(item_.kv_head) * args_.qk_dim;
+    const KvType* values = static_cast<const KvType*>(args_.values.base) + static_cast<int64_t>(item_.kv_head) * args_.v_dim;
     int64_t page = block / args_.page_size;
     int64_t offset = block % args_.page_size;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t slot = sequence_.pages[page] * args_.page_size + offset;
-      key_rows_[i] = keys + slot * args_.keys.slot_stride;
-      value_rows_[i] = values + slot * args_.values.slot_stride;
+    for (int64_t i = 0; i < kAttentionBlock; ++i) {
+      const bool exists = block < end && block + i < sequence_.kv_len;
+      const int64_t slot = exists ? sequence_.pages[page] * args_.page_size + offset : 0;
+      key_rows(block)[i] = exists ? keys + slot * args_.keys.slot_stride : nullptr;
+      value_rows(block)[i] = exists ? values + slot * args_.values.slot_stride : nullptr;
       if (++offset == args_.page_size) offset = 0, ++page;
-      prefetch(key_rows_[i], args_.qk_dim);
-      prefetch(value_rows_[i], args_.v_dim);
     }
   }
-  static void prefetch(const typename Kv::Kv* p, int64_t n) {
-    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(typename Kv::Kv));
-    for (int64_t i = 0; i < n; i += kLine) V::prefetch(p + i);
-  }
-  int64_t block_keys(int64_t block) const { return least<V>(kAttentionBlock, sequence_.kv_len - block); }
 
-  /// Keys as two panels [key_steps, 32 keys], values as panels [64 keys, 32 columns]; keys that do not exist are zeros.
-  void load_block(int64_t block) {
-    const int64_t count = block_keys(block);
+  void run_block(int64_t block, int head) {
+    load_keys(block, head);
+    load_values(block, head);
+    for (int64_t token = 0; token < item_.row_count;) token = run_tokens(block, head, token);
+  }
+
+  /// Asks the memory for a few more rows of the next block, all heads of a row at once: they are neighbours. Called between the pieces of
+  /// work on this block, so that the memory works while the CPU computes; all at once would only fill its queue of misses.
+  void prefetch_some() {
+    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(KvType));
+    constexpr int64_t kCalls = 16;  // about as many a block and head when the rows are few
+    const int64_t heads = item_.kv_head_count;
+    const int64_t last = least<V>(ahead_ + (2 * kAttentionBlock + kCalls * heads - 1) / (kCalls * heads), 2 * kAttentionBlock);
+    for (; ahead_ < last; ++ahead_) {
+      const bool key = ahead_ % 2 == 0;
+      const KvType* row = (key ? next_key_rows_ : next_value_rows_)[ahead_ / 2];
+      if (row == nullptr) return;
+      for (int64_t i = 0; i < heads * (key ? args_.qk_dim : args_.v_dim); i += kLine) V::prefetch(row + i);
+    }
+  }
+
+  /// Keys as two panels [key_steps, 32 keys]; keys that do not exist are zeros.
+  void load_keys(int64_t block, int head) {
+    const KvType* const* rows = key_rows(block);
+    const int64_t count = least<V>(kAttentionBlock, sequence_.kv_len - block);
+    const int64_t offset = static_cast<int64_t>(head) * args_.qk_dim;
     for (int64_t key = 0; key < kAttentionBlock; key += V::kWidth) {
+      prefetch_some();
       W* out = keys_ + key / kPanelRows * key_steps() * kStepWidth + key % kPanelRows * Kv::kDepth;
       transpose_rows<V>(
           most<V>(int64_t{0}, least<V, int64_t>(V::kWidth, count - key)), key_steps(),
-          [&](int64_t r, int64_t step, int64_t n) { return Kv::load_steps(key_rows_[key + r], args_.qk_dim, step, n); },
+          [&](int64_t r, int64_t step, int64_t n) { return Kv::load_steps(rows[key + r] + offset, args_.qk_dim, step, n); },
           [&](int64_t step, typename V::I v) { V::store_words(out + step * kStepWidth, v, V::kWidth); });
     }
-    for (int64_t step = 0; step < kValueSteps; ++step) load_values(step, count);
   }
 
-  void load_values(int64_t step, int64_t count) {
-    for (int64_t c = 0; c < sum_stride(); c += V::kWidth) {
-      W* out = values_ + (c / kPanelRows * kValueSteps + step) * kStepWidth + c % kPanelRows * Kv::kDepth;
-      const int64_t n = most<V>(int64_t{0}, least<V, int64_t>(V::kWidth, args_.v_dim - c));
-      const int64_t key = step * Kv::kDepth;
-      if constexpr (Kv::kDepth == 2) {
-        const auto none = V::zero_words();
-        const auto even = key < count ? V::load_halves(value_rows_[key] + c, n) : none;
-        const auto odd = key + 1 < count ? V::load_halves(value_rows_[key + 1] + c, n) : none;
-        V::store_words(out, V::zip(even, odd), V::kWidth);
-      } else {
-        V::store_words(out, key < count ? Kv::load_steps(value_rows_[key] + c, n, 0, n) : V::zero_words(), V::kWidth);
+  /// Values as panels [64 keys, 32 columns]; keys that do not exist are zeros.
+  void load_values(int64_t block, int head) {
+    const KvType* const* rows = value_rows(block);
+    for (int64_t step = 0; step < kValueSteps; ++step) {
+      if (step % 8 == 0) prefetch_some();
+      for (int64_t panel = 0; panel < value_panels(); ++panel) {
+        const int64_t column = panel * kPanelRows;
+        const KvType* keys[Kv::kDepth];
+        for (int64_t i = 0; i < Kv::kDepth; ++i) {
+          const KvType* row = rows[step * Kv::kDepth + i];
+          keys[i] = row == nullptr ? nullptr : row + static_cast<int64_t>(head) * args_.v_dim + column;
+        }
+        Kv::store_values(values_ + (panel * kValueSteps + step) * kStepWidth, keys, least<V>(kPanelRows, args_.v_dim - column));
       }
     }
   }
 
   /// The run of tokens from `token` on that see the same keys of the block; returns the token after it.
-  int64_t run_tokens(int64_t block, int64_t token) {
+  int64_t run_tokens(int64_t block, int head, int64_t token) {
     const KeyRange range = seen_in_block(block, token);
     int64_t end = token + 1;
     for (; end < item_.row_count; ++end) {
@@ -199,8 +240,9 @@ class AttentionRun {
       if (other.begin != range.begin || other.end != range.end) break;
     }
     if (range.begin >= range.end) return end;
-    for (int64_t row = token * group_; row < end * group_;) {
-      const int64_t count = tile_share<V>(end * group_ - row);
+    const int64_t last = head * rows_ + end * group_;
+    for (int64_t row = head * rows_ + token * group_; row < last;) {
+      const int64_t count = tile_share<V>(last - row);
       run_tile(row, count, range);
       row += count;
     }
@@ -217,9 +259,16 @@ class AttentionRun {
       args.w = keys_ + key / kPanelRows * key_steps() * kStepWidth;
       args.out = scores_ + key;
       panel_tile<V, Op>(count, args);
+      prefetch_some();
     }
-    for (int64_t r = 0; r < count; ++r) softmax(scores_ + r * kAttentionBlock, weights_ + r * kAttentionBlock, row + r, range);
-    for (int64_t panel = 0; panel < value_panels(); ++panel) add_values(row, count, range, panel);
+    for (int64_t r = 0; r < count; ++r) {
+      softmax(scores_ + r * kAttentionBlock, weights_ + r * kAttentionBlock, row + r, range);
+      prefetch_some();
+    }
+    for (int64_t panel = 0; panel < value_panels(); ++panel) {
+      add_values(row, count, range, panel);
+      prefetch_some();
+    }
   }
 
   /// Exponentials of one row's scores, and the row's running maximum and sum; rescales its sums when the maximum grows.
@@ -290,13 +339,14 @@ class AttentionRun {
     return edge_;
   }
 
-  void store_out() {
-    for (int64_t row = 0; row < rows_; ++row) {
+  void store_out(int head) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t row = head * rows_ + r;
       const float* sums = sums_ + row * sum_stride();
-      const int64_t column = (item_.kv_head * group_ + row % group_) * args_.v_dim;
+      const int64_t column = ((item_.kv_head + head) * group_ + r % group_) * args_.v_dim;
       const bool empty = maximum_[row] == -__builtin_inff() && total_[row] == 0.0F;
       const auto total = V::set1(empty ? 1.0F : total_[row]);
-      with_row<V>(args_.out, sequence_.query_begin + item_.row_begin + row / group_, [&](auto* out) {
+      with_row<V>(args_.out, sequence_.query_begin + item_.row_begin + r / group_, [&](auto* out) {
         each_vector<V>(args_.v_dim,
                        [&](int64_t c, auto lanes) { store<V>(out + column + c, V::div(load<V>(sums + c, lanes), total), lanes); });
       });
@@ -307,19 +357,22 @@ class AttentionRun {
   const AttentionItem& item_;
   const AttentionSequence& sequence_;
   int64_t group_;  // q heads of the kv head
-  int64_t rows_;   // query rows: token * group + head
+  int64_t rows_;   // query rows of one kv head: token * group + q head
 
-  W* keys_ = nullptr;                             // [2, key_steps, 32 keys, depth]
-  W* values_ = nullptr;                           // [value_panels, 64 / depth, 32 columns, depth]
-  X* queries_ = nullptr;                          // [rows, query_stride]
-  float* sums_ = nullptr;                         // [rows, sum_stride] weighted values, not yet divided
-  float* maximum_ = nullptr;                      // [rows]
-  float* total_ = nullptr;                        // [rows]
-  float* scores_ = nullptr;                       // [kTileRows, 64]
-  X* weights_ = nullptr;                          // [kTileRows, 64]
-  W* edge_ = nullptr;                             // one step
-  const typename Kv::Kv** key_rows_ = nullptr;    // [64]
-  const typename Kv::Kv** value_rows_ = nullptr;  // [64]
+  W* keys_ = nullptr;                    // [2, key_steps, 32 keys, depth]
+  W* values_ = nullptr;                  // [value_panels, 64 / depth, 32 columns, depth]
+  X* queries_ = nullptr;                 // [rows, query_stride]
+  float* sums_ = nullptr;                // [rows, sum_stride] weighted values, not yet divided
+  float* maximum_ = nullptr;             // [rows]
+  float* total_ = nullptr;               // [rows]
+  float* scores_ = nullptr;              // [kTileRows, 64]
+  X* weights_ = nullptr;                 // [kTileRows, 64]
+  W* edge_ = nullptr;                    // one step
+  const KvType** key_rows_ = nullptr;    // [2, 64]
+  const KvType** value_rows_ = nullptr;  // [2, 64]
+  const KvType* const* next_key_rows_ = nullptr;
+  const KvType* const* next_value_rows_ = nullptr;
+  int64_t ahead_ = 0;  // rows of the next block that were asked for, keys and values in turn
 };
 
 template <class V>

@@ -11,12 +11,23 @@ namespace lamina::kernels::vec {
 /// store_step(step, v) takes that step of all rows, zeros beyond `rows`.
 template <class V, class Load, class Store>
 void transpose_rows(int64_t rows, int64_t steps, Load&& load_words, Store&& store_step) {
-  typename V::I block[V::kWidth];
-  for (int64_t step = 0; step < steps; step += V::kWidth) {
-    const int64_t n = least<V, int64_t>(V::kWidth, steps - step);
-    for (int64_t r = 0; r < V::kWidth; ++r) block[r] = r < rows ? load_words(r, step, n) : V::zero_words();
+  constexpr int64_t kWidth = V::kWidth;
+  typename V::I block[kWidth];
+  for (int64_t step = 0; step < steps; step += kWidth) {
+    const int64_t n = least<V>(kWidth, steps - step);
+    if (rows == kWidth) {
+#pragma GCC unroll 16
+      for (int64_t r = 0; r < kWidth; ++r) block[r] = load_words(r, step, n);
+    } else {
+      for (int64_t r = 0; r < kWidth; ++r) block[r] = r < rows ? load_words(r, step, n) : V::zero_words();
+    }
     V::transpose(block);
-    for (int64_t j = 0; j < n; ++j) store_step(step + j, block[j]);
+    if (n == kWidth) {
+#pragma GCC unroll 16
+      for (int64_t j = 0; j < kWidth; ++j) store_step(step + j, block[j]);
+    } else {
+      for (int64_t j = 0; j < n; ++j) store_step(step + j, block[j]);
+    }
   }
 }
 

@@ -32,6 +32,10 @@ std::vector<const StageBoundary*> LayerStack::append_stages(LayerId layer, std::
 }
 
 Status LayerStack::check_facts() const {
+  for (size_t s = 1; s < stages_.size(); ++s) {
+    const auto [before, after] = std::pair(stages_[s - 1].layer, stages_[s].layer);
+    if (after < before) return error("layer ", after.value, " declares stages after those of layer ", before.value);
+  }
   size_t next = 0;
   for (int64_t id = 0; id < num_layers_; ++id) {
     const LayerId layer(static_cast<int32_t>(id));
@@ -47,7 +51,7 @@ Status LayerStack::check_facts() const {
       if (!difference.empty()) return error("layer ", id, " stage ", s, " (", stage_kind_name(declared[s].kind), "): ", difference);
     }
   }
-  if (next != stages_.size()) return error("stages of layer ", stages_[next].layer.value, " are out of order");
+  if (next != stages_.size()) return error("layer ", stages_[next].layer.value, " declares stages, the model has ", num_layers_, " layers");
   return {};
 }
 
@@ -75,6 +79,7 @@ Status LayerStack::close() {
 }
 
 std::vector<BoundarySummary> LayerStack::summaries() const {
+  if (stages_.empty()) return {{"final norm", "norm of the residual"}};  // the layers own it
   std::vector<BoundarySummary> out;
   const Stage* producer = nullptr;
   const auto line = [&](std::string stage, const StageBoundary& boundary) {

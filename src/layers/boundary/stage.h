@@ -57,7 +57,7 @@ enum class Completion { kNothingOwed, kAllReduce };
 struct BoundaryPlan {
   Completion completion = Completion::kNothingOwed;
 };
-/// "add the all-reduced output of layer 3 attention (tp, 4 ranks), then norm"; for `inspect`.
+/// "all-reduce the output of layer 3 attention over tp (4 ranks), add it, then norm"; for `inspect`. `producer`: empty before the first.
 std::string describe(const BoundaryPlan& plan, std::string_view producer, std::string_view group, int ranks);
 
 }  // namespace lamina

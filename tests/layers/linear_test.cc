@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "base/strings.h"
 #include "tests/layers/support.h"
 
@@ -10,6 +14,7 @@ namespace lamina {
 namespace {
 
 using layer_test::exact_matrix;
+using layer_test::expect_product;
 using layer_test::Matrix;
 using layer_test::on_ranks;
 using layer_test::Tensors;
@@ -17,18 +22,6 @@ using layer_test::TestRank;
 using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 5, kIn = 72;
-
-/// Columns of `got` are rows [first, first + got.cols) of w times x, plus bias. Exact: the values have so few bits.
-void expect_product(ConstF32View got, const Matrix& x, const Matrix& w, const Matrix* bias = nullptr, int64_t first = 0) {
-  ASSERT_EQ(got.rows, x.rows);
-  ASSERT_LE(first + got.cols, w.rows);
-  for (int64_t r = 0; r < got.rows; ++r)
-    for (int64_t c = 0; c < got.cols; ++c) {
-      double sum = bias == nullptr ? 0.0 : bias->at(first + c, 0);
-      for (int64_t k = 0; k < x.cols; ++k) sum += static_cast<double>(x.at(r, k)) * w.at(first + c, k);
-      ASSERT_EQ(got.at(r, c), sum) << "row " << r << ", column " << c;
-    }
-}
 
 /// x's columns [begin, begin + count) as this rank's input, in a row stride of its own.
 Matrix columns(const Matrix& x, int64_t begin, int64_t count) { return layer_test::copy(x.view().columns(begin, count)); }
@@ -135,11 +128,10 @@ TEST_P(Linear, AnInputInTheMatmulsTypeIsTakenAsItIs) {
 
 TEST_P(Linear, NoRowsGiveNoRows) {
   const Tensors tensors = {{"fc.weight", exact_matrix(8, kIn, 15)}};
-  const Matrix none(0, kIn);
   on_all([&](TestRank& rank) {
     const RowParallelLinear layer(rank.build, {.name = "fc", .in_features = kIn, .out_features = 8}, false);
     rank.load(tensors);
-    const F32View out = layer.complete(rank.ctx, none.view());
+    const F32View out = layer.complete(rank.ctx, x_.view().slice(0, 0));
     EXPECT_EQ(out.rows, 0);
     EXPECT_EQ(out.cols, 8);
   });

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -67,6 +68,18 @@ inline void expect_bits(const Matrix& got, const Matrix& wanted) {
   ASSERT_EQ(got.cols, wanted.cols);
   for (size_t i = 0; i < got.values.size(); ++i)
     ASSERT_EQ(__builtin_bit_cast(uint32_t, got.values[i]), __builtin_bit_cast(uint32_t, wanted.values[i])) << "element " << i;
+}
+
+/// Columns of `got` are rows [first, first + got.cols) of w times x, plus bias. No tolerance: for exact_matrix().
+inline void expect_product(ConstF32View got, const Matrix& x, const Matrix& w, const Matrix* bias = nullptr, int64_t first = 0) {
+  ASSERT_EQ(got.rows, x.rows);
+  ASSERT_LE(first + got.cols, w.rows);
+  for (int64_t r = 0; r < got.rows; ++r)
+    for (int64_t c = 0; c < got.cols; ++c) {
+      double sum = bias == nullptr ? 0.0 : bias->at(first + c, 0);
+      for (int64_t k = 0; k < x.cols; ++k) sum += static_cast<double>(x.at(r, k)) * w.at(first + c, k);
+      ASSERT_EQ(got.at(r, c), sum) << "row " << r << ", column " << c;
+    }
 }
 
 /// The values of a checkpoint by their names on disk; vectors have one column.

@@ -6,6 +6,8 @@
 
 namespace lamina {
 
+inline constexpr int kMaxTopLogprobs = 1000;
+
 /// Checks every field against its range; the error names the field, its value and the range. Token ids must be below `vocab_size`.
 Status validate(const SamplingParams& params, int vocab_size);
 

@@ -30,8 +30,8 @@ void draw_progress(size_t done, size_t total) {
 
 }  // namespace
 
-void body_of(CLI::App& command, CommandBody& body, CommandBody run) {
-  command.parse_complete_callback([&body, run = std::move(run)] { body = run; });
+void body_of(CLI::App& command, CommandBody& body, CommandBody chosen) {
+  command.parse_complete_callback([&body, chosen = std::move(chosen)] { body = chosen; });
 }
 
 void add_engine_options(CLI::App& command, EngineOptions& options) {
@@ -47,6 +47,11 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
   command.add_option("--page-size", options.page_size, "tokens of a KV page");
   command.add_option("--max-total-tokens", options.max_total_tokens, "tokens of the KV pool (0: by memory)");
   command.add_option("--mem-fraction-static", options.mem_fraction_static, "share of the free memory that the KV pool may take");
+  command.add_flag("--disable-radix-cache", options.disable_radix_cache, "no reuse of cached prefixes");
+  command.add_option("--schedule-policy", options.schedule_policy, "fcfs | lpm (longest cached prefix first)");
+  command.add_option("--max-queued-requests", options.max_queued_requests, "requests that may wait (0: no limit)");
+  command.add_option("--mixed-prefill-size", options.mixed_prefill_size, "prompt tokens of a step that also decodes (0: no own limit)");
+  command.add_option("--schedule-conservativeness", options.schedule_conservativeness, "scales what admission reserves for outputs");
   command.add_option("--threads", options.threads, "threads (0: what this process may use)");
 }
 
@@ -54,10 +59,12 @@ void add_prompt_options(CLI::App& command, PromptOptions& options) {
   CLI::Option* text = command.add_option("--prompt", options.text, "text, encoded with special tokens");
   CLI::Option* ids = command.add_option("--prompt-ids", options.ids, "token ids: 1,2,3");
   text->excludes(ids);
-  command.callback([&command, &options, text, ids] {
-    options.has_text = text->count() > 0, options.has_ids = ids->count() > 0;
-    if (!options.has_text && !options.has_ids) throw CLI::RequiredError(cat(command.get_name(), " needs --prompt or --prompt-ids"));
-  });
+}
+
+Status check_prompt(const PromptOptions& options) {
+  if (!options.text && !options.ids) return error("--prompt or --prompt-ids is needed");
+  if (options.ids) LAMINA_TRY(parse_ids(*options.ids, "--prompt-ids"));
+  return {};
 }
 
 Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag) {
@@ -74,9 +81,9 @@ Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view f
 }
 
 Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engine& engine) {
-  if (options.has_ids) return parse_ids(options.ids, "--prompt-ids");
+  if (options.ids) return parse_ids(*options.ids, "--prompt-ids");
   LAMINA_ASSIGN(const Tokenizer* tokenizer, engine.tokenizer());
-  return tokenizer->encode(options.text, {});
+  return tokenizer->encode(options.text.value_or(""), {});
 }
 
 EngineOptions with_environment(EngineOptions options) {

@@ -1,5 +1,7 @@
 #include "batch/kv_store.h"
 
+#include <cstring>
+
 #include "base/check.h"
 #include "base/strings.h"
 
@@ -53,6 +55,20 @@ const KvTensor& KvStore::values(LayerId layer) const {
   const int index = layer.value - first_layer_.value;
   LAMINA_CHECK(index >= 0 && index < static_cast<int>(values_.size()), "layer of another pipeline stage");
   return values_[static_cast<size_t>(index)];
+}
+
+void KvStore::copy(PageId from, PageId to, int tokens) {
+  for (std::vector<KvTensor>* tensors : {&keys_, &values_}) {
+    for (const KvTensor& tensor : *tensors) {
+      const size_t slot = static_cast<size_t>(tensor.slot_stride) * static_cast<size_t>(dtype_bytes(tensor.dtype));
+      const size_t page = slot * static_cast<size_t>(page_size_);
+      char* base = static_cast<char*>(tensor.base);
+      if (slot > 0) {
+        std::memcpy(base + page * static_cast<size_t>(to.value), base + page * static_cast<size_t>(from.value),
+                    slot * static_cast<size_t>(tokens));
+      }
+    }
+  }
 }
 
 size_t KvStore::reserved_bytes() const {

@@ -33,6 +33,8 @@ class KvStore {
   /// `layer` is global; one that another stage holds is a CHECK.
   const KvTensor& keys(LayerId layer) const;
   const KvTensor& values(LayerId layer) const;
+  /// Copies the first `tokens` slots of page `from` to page `to`, keys and values of every layer.
+  void copy(PageId from, PageId to, int tokens);
   DType dtype() const { return dtype_; }
   int page_size() const { return page_size_; }
   /// Address space of all tensors, the dummy page included.

@@ -18,6 +18,12 @@ SchedulerConfig scheduler_config(const LoadedModel& loaded, const EngineOptions&
   config.rope_rule = model.rope_rule();
   config.rope_original_length = model.rope_threshold();
   config.eos_token_ids = loaded.eos_token_ids;
+  config.prefix_cache = !options.disable_radix_cache;
+  config.policy = options.schedule_policy == "lpm" ? SchedulePolicy::kLpm : SchedulePolicy::kFcfs;
+  config.max_queued_requests = options.max_queued_requests;
+  config.mixed_prefill_size = options.mixed_prefill_size;
+  config.new_token_ratio = std::min(config.new_token_ratio * options.schedule_conservativeness, 1.0);
+  config.min_new_token_ratio = std::min(config.min_new_token_ratio, config.new_token_ratio);
   return config;
 }
 
@@ -78,6 +84,7 @@ Result<const Tokenizer*> Engine::tokenizer() const {
 Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request) {
   const int vocab = checked_cast<int>(loaded_.config.vocab_size);
   LAMINA_TRY(validate(request.sampling, vocab));
+  if (!request.sampling.stop.empty()) LAMINA_TRY(tokenizer());
   for (const TokenId id : request.prompt) {
     if (id < 0 || id >= vocab) return error("prompt token id ", id, " is outside [0, ", vocab, ")");
   }
@@ -88,9 +95,11 @@ Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request) {
                                 .prompt = std::move(request.prompt),
                                 .sampling = request.sampling,
                                 .all_logits = request.all_logits,
-                                .pool = request.pool}));
-  Live live{std::make_shared<RequestStream::Mailbox>(), std::nullopt};
+                                .pool = request.pool,
+                                .cache_salt = std::move(request.cache_salt)}));
+  Live live;
   if (loaded_.tokenizer) live.detokenizer.emplace(*loaded_.tokenizer, request.skip_special);
+  live.stops = StopMatcher(std::move(request.sampling.stop));
   ++stats_.requests;
   stats_.prompt_tokens += prompt_tokens;
   const uint64_t seed = scheduler_.sampling(id)->seed.value_or(0);
@@ -111,8 +120,12 @@ EngineStats Engine::stats() {
   EngineStats stats = stats_;
   stats.running = scheduler_.running();
   stats.waiting = scheduler_.waiting();
-  stats.pages_total = scheduler_.pool().capacity();
-  stats.pages_free = scheduler_.pool().free_pages();
+  const KvLedger& ledger = scheduler_.ledger();
+  stats.pages_total = ledger.pool().capacity();
+  stats.pages_free = ledger.pool().free_pages();
+  stats.pages_cached = ledger.cache().cached_pages();
+  stats.pages_held = scheduler_.held_pages();
+  stats.evicted_tokens = ledger.cache().evicted_tokens();
   stats.retracted = scheduler_.retractions();
   return stats;
 }
@@ -136,9 +149,7 @@ void Engine::loop() {
     loaded_.runner->run(plan, result);
     lock.lock();
     scheduler_.complete(result, events);
-    for (StepOutput& output : result.outputs) {
-      if (!output.prompt_logits.empty() || !output.embedding.empty()) attach(output);
-    }
+    for (StepOutput& output : result.outputs) attach(output);
     ++stats_.steps;
     for (const RequestEvent& event : events) {
       count(event);
@@ -151,12 +162,33 @@ void Engine::attach(StepOutput& output) {
   const auto found = live_.find(output.request);
   if (found == live_.end()) return;
   EngineEvent& event = found->second.next;
-  std::move(output.prompt_logits.begin(), output.prompt_logits.end(), std::back_inserter(event.prompt_logits));
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(event.prompt_logits, output.prompt_logits);
+  append(event.prompt_logprobs, output.prompt_logprobs);
   event.captured.resize(std::max(event.captured.size(), output.captured.size()));
-  for (size_t c = 0; c < output.captured.size(); ++c) {
-    event.captured[c].insert(event.captured[c].end(), output.captured[c].begin(), output.captured[c].end());
-  }
+  for (size_t c = 0; c < output.captured.size(); ++c) append(event.captured[c], output.captured[c]);
   if (!output.embedding.empty()) event.embedding = std::move(output.embedding);
+  event.logprob = std::move(output.logprob);
+}
+
+/// The text that `event` makes final. A stop string ends the request here and in the scheduler, before the next plan.
+void Engine::add_text(RequestId id, Live& live, EngineEvent& event) {
+  if (!live.detokenizer) return;
+  std::string piece;
+  const bool ends_by_token = event.finish == FinishReason::kStop;
+  if (event.token && !ends_by_token) piece = live.detokenizer->feed(*event.token);
+  if (event.finish != FinishReason::kNone) piece += live.detokenizer->flush();
+  StopMatcher::Output out = live.stops.feed(piece);
+  event.text = std::move(out.text);
+  if (out.matched) {
+    event.matched_stop = std::move(*out.matched);
+    if (event.finish == FinishReason::kNone) scheduler_.finish(id);
+    event.finish = FinishReason::kStop;
+  } else if (event.finish != FinishReason::kNone) {
+    event.text += live.stops.flush();
+  }
 }
 
 void Engine::deliver(const RequestEvent& happened) {
@@ -167,18 +199,22 @@ void Engine::deliver(const RequestEvent& happened) {
   event.token = happened.token;
   event.finish = happened.finish;
   event.error = happened.error;
-  const bool ends_by_token = happened.finish == FinishReason::kStop;
-  if (live.detokenizer) {
-    if (event.token && !ends_by_token) event.text = live.detokenizer->feed(*event.token);
-    if (event.finish != FinishReason::kNone) event.text += live.detokenizer->flush();
-  }
+  event.cached_tokens = checked_cast<int>(happened.cached_tokens);
+  add_text(happened.request, live, event);
+  const bool last = event.finish != FinishReason::kNone;
+  if (last) stats_.cached_tokens += happened.cached_tokens;
   {
     const std::lock_guard lock(live.mailbox->mutex);
     live.mailbox->events.push_back(std::move(event));
     if (live.mailbox->notify) live.mailbox->notify();
   }
   live.mailbox->ready.notify_all();
-  if (happened.finish != FinishReason::kNone) live_.erase(found);
+  if (last) live_.erase(found);
+}
+
+bool Engine::flush_cache() {
+  const std::lock_guard lock(mutex_);
+  return scheduler_.flush_cache();
 }
 
 }  // namespace lamina

@@ -15,6 +15,7 @@
 #include "engine/loaded_model.h"
 #include "scheduler/scheduler.h"
 #include "text/detokenizer.h"
+#include "text/stop_matcher.h"
 
 namespace lamina {
 
@@ -80,9 +81,9 @@ class RequestStream {
 /// Counters and gauges of an engine at one moment.
 struct EngineStats {
   int running = 0, waiting = 0;
-  int64_t pages_total = 0, pages_free = 0, pages_cached = 0;  // free + cached + held by requests == total
+  int64_t pages_total = 0, pages_free = 0, pages_cached = 0, pages_held = 0;  // free + cached + held == total
   int64_t prompt_tokens = 0, generation_tokens = 0, cached_tokens = 0;
-  int64_t requests = 0, aborted = 0, retracted = 0;
+  int64_t requests = 0, aborted = 0, retracted = 0, evicted_tokens = 0;
   int64_t steps = 0;
 };
 
@@ -99,6 +100,8 @@ class Engine {
   void cancel(RequestId id);
 
   EngineStats stats();
+  /// Forgets cached prefixes; false, and nothing happens, while requests run or wait.
+  bool flush_cache();
 
   const EngineInfo& info() const { return loaded_.info; }
   const ModelConfig& config() const { return loaded_.config; }
@@ -109,8 +112,9 @@ class Engine {
  private:
   /// A request from submit to its last event.
   struct Live {
-    std::shared_ptr<RequestStream::Mailbox> mailbox;
+    std::shared_ptr<RequestStream::Mailbox> mailbox = std::make_shared<RequestStream::Mailbox>();
     std::optional<Detokenizer> detokenizer;
+    StopMatcher stops{{}};
     EngineEvent next;  // logits and states gathered for the next event
   };
 
@@ -120,6 +124,7 @@ class Engine {
   void attach(StepOutput& output);
   void count(const RequestEvent& event);
   void deliver(const RequestEvent& event);
+  void add_text(RequestId id, Live& live, EngineEvent& event);
 
   LoadedModel loaded_;
   std::mutex mutex_;  // guards scheduler_, live_, stats_, stopping_

@@ -83,7 +83,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   LAMINA_TRY(load_weights(plan, *out.team, progress));
   out.info.load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   out.config = plan.config;
-  LAMINA_ASSIGN(out.runner, ModelRunner::create(std::move(plan), out.info.memory, *out.team));
+  LAMINA_ASSIGN(out.runner, ModelRunner::create(std::move(plan), out.info.memory, *out.team, out.eos_token_ids));
   return out;
 }
 

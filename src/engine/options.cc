@@ -30,6 +30,12 @@ Status validate(const EngineOptions& options) {
   LAMINA_TRY(in_range("--chunked-prefill-size", options.chunked_prefill_size, 1, 65536));
   LAMINA_TRY(in_range("--page-size", options.page_size, 1, 4096));
   LAMINA_TRY(in_range("--max-total-tokens", options.max_total_tokens, 0, int64_t{1} << 40));
+  LAMINA_TRY(one_of("--schedule-policy", options.schedule_policy, {"fcfs", "lpm"}));
+  LAMINA_TRY(in_range("--max-queued-requests", options.max_queued_requests, 0, 1 << 20));
+  LAMINA_TRY(in_range("--mixed-prefill-size", options.mixed_prefill_size, 0, 65536));
+  if (!(options.schedule_conservativeness >= 0.0 && options.schedule_conservativeness <= 10.0)) {
+    return error("--schedule-conservativeness ", options.schedule_conservativeness, ": allowed are 0 to 10");
+  }
   LAMINA_TRY(in_range("--threads", options.threads, 0, 1024));
   if (!(options.mem_fraction_static > 0.0 && options.mem_fraction_static <= 1.0)) {
     return error("--mem-fraction-static ", options.mem_fraction_static, ": allowed are values above 0 and up to 1");

@@ -13,6 +13,11 @@ struct EngineOptions : PlanOptions {
   int page_size = 16;
   int64_t max_total_tokens = 0;  // 0: by memory
   double mem_fraction_static = 0.8;
+  bool disable_radix_cache = false;
+  std::string schedule_policy = "fcfs";  // fcfs | lpm
+  int max_queued_requests = 0;           // 0: no limit
+  int mixed_prefill_size = 32;           // prompt tokens of a step that also decodes; 0: as chunked_prefill_size
+  double schedule_conservativeness = 1.0;
   int threads = 0;  // 0: what affinity and cgroups allow
 };
 

@@ -17,18 +17,48 @@ namespace {
 
 using Candidate = SamplerScratch::Candidate;
 
-/// The logits, or a penalised copy. Reads the original, so that an id that occurs twice in the history is penalised once.
-std::span<const float> penalised(std::span<const float> logits, double penalty, std::span<const TokenId> history,
-                                 std::vector<float>& copy) {
-  if (penalty == 1.0) return logits;
-  copy.assign(logits.begin(), logits.end());
-  const auto factor = static_cast<float>(penalty);
-  for (const TokenId id : history) {
-    LAMINA_CHECK(id >= 0 && id < std::ssize(logits), "a token of the history outside the vocabulary");
-    const float logit = logits[static_cast<size_t>(id)];
-    copy[static_cast<size_t>(id)] = logit > 0 ? logit / factor : logit * factor;
+bool changes_logits(const SampleContext& context) {
+  const SamplingParams& params = context.params;
+  return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0 ||
+         !params.logit_bias.empty() || std::ssize(context.history) - context.prompt_tokens < params.min_new_tokens;
+}
+
+float& at(std::vector<float>& scores, TokenId id) {
+  LAMINA_CHECK(id >= 0 && id < std::ssize(scores), "a token outside the vocabulary");
+  return scores[static_cast<size_t>(id)];
+}
+
+void penalise_history(std::span<const float> logits, const SampleContext& context, std::vector<float>& scores) {
+  const SamplingParams& params = context.params;
+  if (params.repetition_penalty != 1.0) {
+    const auto factor = static_cast<float>(params.repetition_penalty);
+    for (const TokenId id : context.history) {  // reads the original: an id that occurs twice is penalised once
+      float& score = at(scores, id);
+      const float logit = logits[static_cast<size_t>(id)];
+      score = logit > 0 ? logit / factor : logit * factor;
+    }
   }
-  return copy;
+  if (params.presence_penalty == 0.0 && params.frequency_penalty == 0.0) return;
+  const std::span<const TokenId> outputs = context.history.subspan(static_cast<size_t>(context.prompt_tokens));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool first = std::find(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), outputs[i]) ==
+                       outputs.begin() + static_cast<std::ptrdiff_t>(i);
+    at(scores, outputs[i]) -= static_cast<float>(params.frequency_penalty + (first ? params.presence_penalty : 0.0));
+  }
+}
+
+/// The logits, or a copy with penalties, bias and barred tokens.
+std::span<const float> adjusted(std::span<const float> logits, const SampleContext& context, std::vector<float>& scores) {
+  if (!changes_logits(context)) return logits;
+  scores.assign(logits.begin(), logits.end());
+  penalise_history(logits, context, scores);
+  for (const LogitBias& bias : context.params.logit_bias) at(scores, bias.token) += bias.bias;
+  if (std::ssize(context.history) - context.prompt_tokens < context.params.min_new_tokens) {
+    for (const std::span<const TokenId> ids : {context.end_tokens, std::span<const TokenId>(context.params.stop_token_ids)}) {
+      for (const TokenId id : ids) at(scores, id) = -std::numeric_limits<float>::infinity();
+    }
+  }
+  return scores;
 }
 
 /// Fills x of every id that can be chosen, ids ascending.
@@ -100,9 +130,10 @@ SamplerScratch::SamplerScratch(int64_t vocab_size) {
   scores.reserve(size), candidates.reserve(size), edge.reserve(size);
 }
 
-Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SamplingParams& params,
-                       std::span<const TokenId> history, int64_t output_position, SamplerScratch& scratch) {
-  const std::span<const float> scores = penalised(logits, params.repetition_penalty, history, scratch.scores);
+Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SampleContext& context,
+                       SamplerScratch& scratch) {
+  const SamplingParams& params = context.params;
+  const std::span<const float> scores = adjusted(logits, context, scratch.scores);
   const int64_t top = kernels.argmax(scores);
   const float best = top < 0 ? -std::numeric_limits<float>::infinity() : scores[static_cast<size_t>(top)];
   if (best == -std::numeric_limits<float>::infinity())
@@ -116,7 +147,21 @@ Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> l
   if (params.top_p < 1.0) keep_best(candidates, params.top_p * total_weight(candidates), scratch.edge);
   if (params.min_p > 0) std::erase_if(candidates, [&](const Candidate& c) { return static_cast<double>(c.weight) < params.min_p; });
   LAMINA_CHECK(params.seed.has_value(), "sampling without a seed");
-  return draw(candidates, uniform(*params.seed, 0, static_cast<uint64_t>(output_position)));
+  return draw(candidates, uniform(*params.seed, static_cast<uint64_t>(params.choice),
+                                  static_cast<uint64_t>(std::ssize(context.history) - context.prompt_tokens)));
+}
+
+TokenLogprob logprob_of(const kernels::Kernels& kernels, std::span<const float> logits, TokenId token, int top, SamplerScratch& scratch) {
+  const double sum = kernels.log_sum_exp(logits);
+  const auto logprob = [&](TokenId id) { return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(id)]) - sum); };
+  TokenLogprob out{token, logprob(token), {}};
+  if (top <= 0) return out;
+  std::vector<Candidate>& candidates = scratch.candidates;
+  gather(logits, 0.0F, 1.0, candidates);
+  const size_t count = std::min(static_cast<size_t>(top), candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(), likelier);
+  for (size_t i = 0; i < count; ++i) out.top.push_back({candidates[i].id, logprob(candidates[i].id)});
+  return out;
 }
 
 }  // namespace lamina

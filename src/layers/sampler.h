@@ -25,15 +25,26 @@ class SamplerScratch {
   std::vector<Candidate> candidates, edge;
 };
 
-/// Next token from `logits` [vocab] (no padding ids) under valid `params` with a seed.
-///   1. repetition penalty on every id of `history` (prompt + outputs), once each: l > 0 ? l / p : l * p (Keskar et al. 2019, as Hugging
-///   Face)
+/// What sample() knows of a request.
+struct SampleContext {
+  const SamplingParams& params;         // valid, with a seed
+  std::span<const TokenId> history;     // prompt, then outputs
+  int64_t prompt_tokens = 0;            // of `history`
+  std::span<const TokenId> end_tokens;  // EOS ids, which cannot be chosen before min_new_tokens outputs
+};
+
+/// Next token from `logits` [vocab] (no padding ids).
+///   1. repetition penalty on every id of the history, once each: l > 0 ? l / p : l * p (Keskar et al. 2019, as Hugging Face); presence
+///      and frequency penalties on ids of the output (as OpenAI); logit bias; end tokens cannot be chosen before min_new_tokens
 ///   2. greedy: the largest, lowest id on ties; nothing below matters
 ///   3. softmax(l / temperature); top_k: the k likeliest, lowest ids on ties; top_p of what remains, renormalised: the smallest set of the
 ///      likeliest whose sum is at least top_p; min_p: those of at least min_p times the likeliest
-///   4. inverse transform of uniform(seed, choice 0, output_position)
+///   4. inverse transform of uniform(seed, choice, output position)
 /// A NaN is never chosen; +inf is chosen for sure. An error when every logit is NaN or -inf.
-Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SamplingParams& params,
-                       std::span<const TokenId> history, int64_t output_position, SamplerScratch& scratch);
+Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SampleContext& context,
+                       SamplerScratch& scratch);
+
+/// log softmax of `logits` at `token`, and the `top` likeliest (as SamplingParams::top_logprobs).
+TokenLogprob logprob_of(const kernels::Kernels& kernels, std::span<const float> logits, TokenId token, int top, SamplerScratch& scratch);
 
 }  // namespace lamina

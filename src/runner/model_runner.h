@@ -16,7 +16,9 @@ namespace lamina {
 class ModelRunner {
  public:
   /// Takes over a plan whose weights are loaded; reserves step memory and KV store (committed on first use). `team` outlives the runner.
-  static Result<std::unique_ptr<ModelRunner>> create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team);
+  /// `end_tokens`: the model's EOS ids.
+  static Result<std::unique_ptr<ModelRunner>> create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team,
+                                                     std::vector<TokenId> end_tokens);
 
   /// Executes a plan; `result` is overwritten. Plans come in order, from one thread.
   void run(const StepPlan& plan, StepResult& result);
@@ -33,11 +35,14 @@ class ModelRunner {
     int64_t prompt_tokens = 0;
   };
 
-  ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory);
+  ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, std::vector<TokenId> end_tokens);
   void build_batch(const StepPlan& plan);
   void append_sequence(const StepPlan& plan, const StepEntry& entry);
   void take_logits(ForwardContext& ctx, const StepPlan& plan, StepResult& result);
-  void take_row(const StepEntry& entry, std::span<const float> row, bool last, StepOutput& output);
+  /// Row `index` of an entry's logits rows.
+  void take_row(const StepEntry& entry, std::span<const float> row, int64_t index, StepOutput& output);
+  void take_prompt_logprob(const Live& live, std::span<const float> row, int64_t position, StepOutput& output);
+  void sample_token(Live& live, std::span<const float> row, StepOutput& output);
   void take_pooled(const StepPlan& plan, StepResult& result) const;
   void take_captured(const StepPlan& plan, StepResult& result) const;
 
@@ -47,6 +52,7 @@ class ModelRunner {
   StepMemory memory_;
   ForwardBatch batch_;
   ModelOutput output_;
+  std::vector<TokenId> end_tokens_;
   SamplerScratch sampler_scratch_;
   std::unordered_map<RequestId, Live> live_;
   TapSink* taps_ = nullptr;

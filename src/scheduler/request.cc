@@ -28,22 +28,21 @@ Result<LiveRequest> admit_request(const SchedulerConfig& config, SchedulerReques
   live.prompt_len = prompt_len;
   live.all_logits = request.all_logits;
   live.pool = request.pool;
+  live.cache_salt = std::move(request.cache_salt);
   return live;
 }
 
-void bind_rope_length(const SchedulerConfig& config, LiveRequest& request) {
+int64_t wanted_rope_length(const SchedulerConfig& config, const LiveRequest& request) {
   const int64_t original = config.rope_original_length;
-  int64_t length = 0;
-  if (config.rope_rule == RopeLengthRule::kAtAdmission) length = std::max(request.prompt_len, original);
-  if (config.rope_rule == RopeLengthRule::kSwitchAtOriginal) length = request.size() > original ? original + 1 : original;
-  if (length != request.rope_length) request.computed = 0;
-  request.rope_length = length;
+  if (config.rope_rule == RopeLengthRule::kAtAdmission) return std::max(request.prompt_len, original);
+  if (config.rope_rule == RopeLengthRule::kSwitchAtOriginal) return request.size() > original ? original + 1 : original;
+  return 0;
 }
 
 int64_t chunk_tokens(const LiveRequest& request, int64_t budget) {
   const int64_t count = std::min(request.remaining(), budget);
-  if (!request.all_logits || request.computed >= request.logits_returned) return count;
-  return std::min(count, request.logits_returned - request.computed);
+  if (!request.wants_rows() || request.kv.computed >= request.rows_returned) return count;
+  return std::min(count, request.rows_returned - request.kv.computed);
 }
 
 FinishReason finish_of_token(const SchedulerConfig& config, const LiveRequest& request) {

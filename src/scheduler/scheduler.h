@@ -10,10 +10,17 @@
 
 #include "base/result.h"
 #include "base/rng.h"
-#include "kv/page_pool.h"
+#include "scheduler/kv_ledger.h"
 #include "scheduler/step.h"
 
 namespace lamina {
+
+enum class SchedulePolicy {
+  kFcfs,  // by arrival
+  kLpm    // longest cached prefix first; who was passed over kMaxPassedOver times goes first
+};
+inline constexpr int kMaxPassedOver = 64;
+inline constexpr int kLpmQueueLimit = 128;  // a longer queue is served by arrival: matching costs
 
 /// Every size at least 1.
 struct SchedulerConfig {
@@ -25,6 +32,13 @@ struct SchedulerConfig {
   int64_t rope_original_length = 0;      // kSwitchAtOriginal: the longest length the short tables serve; kAtAdmission: plain up to here
   std::vector<TokenId> eos_token_ids;    // union of config and generation_config
   uint64_t (*draw_seed)() = fresh_seed;  // for requests without a seed
+  bool prefix_cache = true;
+  SchedulePolicy policy = SchedulePolicy::kFcfs;
+  int max_queued_requests = 0;   // 0: no limit
+  int mixed_prefill_size = 0;    // prompt tokens of a step that also decodes, so that decodes go on; 0: as chunked_prefill_size
+  double new_token_ratio = 0.7;  // share of the outputs still allowed that admission reserves; see docs/SCHEDULING.md
+  double min_new_token_ratio = 0.098;
+  int new_token_ratio_decay_steps = 600;
 
   /// Rows a plan never exceeds.
   int64_t max_step_tokens() const { return std::max(chunked_prefill_size, max_running_requests); }
@@ -36,6 +50,7 @@ struct SchedulerRequest {
   SamplingParams sampling;  // valid (api/sampling.h)
   bool all_logits = false;  // return the logits of every prompt position, each once
   bool pool = false;        // embedding request: no token is sampled, finishes kStop
+  std::string cache_salt;   // prefixes are shared within one salt only
 };
 
 /// What happened to a request in a step: a token, an end, or both. Tokens are emitted once, in order. The token that ends a request
@@ -44,16 +59,17 @@ struct RequestEvent {
   RequestId request;
   std::optional<TokenId> token;
   FinishReason finish = FinishReason::kNone;
-  std::string error = {};  // with kAbort: the runner's StepOutput::error; empty after cancel()
+  std::string error = {};     // with kAbort: the runner's StepOutput::error; empty after cancel()
+  int64_t cached_tokens = 0;  // prompt tokens that were not computed because the cache had them
 };
 
-/// First come, first served, continuous batching over one page pool.
+/// Continuous batching over one page pool with a prefix cache; docs/SCHEDULING.md has the arithmetic.
 ///
-/// A request is admitted when pages for its whole prompt (and outputs, after a retraction) and one token are free and one more for each
-/// running request; nobody overtakes. While decoding it takes a page at a time. When none is left the running request with the fewest
-/// outputs (ties: longest prompt, then the latest) is retracted: it waits in its old place and computes prompt and outputs again. The
-/// last one running is never retracted and fits by submit()'s check, so that at least one token is emitted between
-/// two steps that retract, and every request ends.
+/// A request is admitted when pages for what it must compute and one token can be had (free, or cached and read by nobody), one more for
+/// each running request, and a share of the outputs that all of them may still produce. While decoding it takes a page at a time. When none
+/// is left the running request with the fewest outputs (ties: longest prompt, then the latest) is retracted: it waits in its old place;
+/// what it computed stays cached as long as there is room. The last one running is never retracted and fits by submit()'s check, so that
+/// between two retractions at least one token is emitted and every request ends.
 ///
 /// Ends: EOS (unless ignore_eos) and stop_token_ids give kStop; max_new_tokens, the context and the pool's size give kLength; cancel()
 /// and a runner's error give kAbort. With max_new_tokens 0 the prompt is computed and the request ends kLength without a token.
@@ -67,6 +83,8 @@ class Scheduler {
   /// prompt, plus one token if it is to generate, longer than the context or the whole pool. Then max_new_tokens is cut to what these
   /// leave. An id used twice is a CHECK.
   Status submit(SchedulerRequest request);
+  /// Ends a request whose end was decided by its text: no event. Not while its entry is in flight (a CHECK). Unknown: nothing.
+  void finish(RequestId id);
   /// Ends a request wherever it is; its pages are free at once, or after the step in flight. complete() reports it as kAbort. Unknown or
   /// finished: nothing.
   void cancel(RequestId id);
@@ -83,10 +101,15 @@ class Scheduler {
   const std::vector<TokenId>* tokens(RequestId id) const;
   /// Of a live request, with its seed and the cut max_new_tokens; nullptr when there is none.
   const SamplingParams* sampling(RequestId id) const;
-  const PagePool& pool() const;
+  /// Forgets cached prefixes; false, and nothing happens, unless idle.
+  bool flush_cache();
+  const KvLedger& ledger() const;
+  /// Pages that requests hold for themselves: free + cached + held == total.
+  int64_t held_pages() const;
   int running() const;
   int waiting() const;
   int64_t retractions() const;
+  double new_token_ratio() const;
 
  private:
   struct Impl;

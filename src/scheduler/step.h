@@ -25,10 +25,11 @@ struct StepEntry {
   int32_t token_begin = 0, token_count = 0;  // into StepPlan::tokens
   int32_t page_begin = 0, page_count = 0;    // into StepPlan::pages: the table that covers prefix and tokens, no more
   int64_t prefix_len = 0;
-  int64_t rope_length = 0;  // kNone: 0; kAtAdmission: max(prompt, original); kSwitchAtOriginal: original, then original + 1
-  bool sample = false;      // the last row's logits choose the next token
-  bool all_logits = false;  // return the logits of every row of this entry
-  bool pool = false;        // return the pooled embedding of the last row
+  int64_t rope_length = 0;       // kNone: 0; kAtAdmission: max(prompt, original); kSwitchAtOriginal: original, then original + 1
+  bool sample = false;           // the last row's logits choose the next token
+  bool all_logits = false;       // return the logits of every row of this entry
+  bool prompt_logprobs = false;  // return the logprob of the token that follows each prompt row of this entry
+  bool pool = false;             // return the pooled embedding of the last row
 };
 
 /// Told to the runner once, with the first entry of a request: what its sampler needs to know.
@@ -39,26 +40,35 @@ struct StepAdmission {
 };
 
 /// Decodes first, then prefill chunks. A plan may have only `released`.
+/// The first `tokens` of page `from` go to page `to` in every layer, before anything else of the step and in the plan's order.
+struct PageCopy {
+  PageId from, to;
+  int32_t tokens = 0;  // 0: nothing to copy
+};
+
 struct StepPlan {
   int64_t step = 0;
   std::vector<StepAdmission> admitted;
   std::vector<RequestId> released;  // will not occur again; one that was cancelled while it waited has never occurred
+  std::vector<PageCopy> copies;
   std::vector<StepEntry> entries;
   std::vector<TokenId> tokens;
   std::vector<PageId> pages;
 
   bool empty() const { return entries.empty() && released.empty(); }
   /// Empties without giving memory back.
-  void clear() { admitted.clear(), released.clear(), entries.clear(), tokens.clear(), pages.clear(); }
+  void clear() { admitted.clear(), released.clear(), copies.clear(), entries.clear(), tokens.clear(), pages.clear(); }
 };
 
 struct StepOutput {
   RequestId request;
-  std::optional<TokenId> token;              // when the entry sampled
-  std::vector<float> prompt_logits;          // [rows, vocab] when all_logits
-  std::vector<float> embedding;              // [hidden] when pool
-  std::vector<std::vector<float>> captured;  // with all_logits, when the model captures: [rows, hidden] a capture layer
-  std::string error;                         // not empty: the request cannot go on (its logits hold no number); it then has no token
+  std::optional<TokenId> token;               // when the entry sampled
+  std::optional<TokenLogprob> logprob;        // of `token`, when the request asked for logprobs
+  std::vector<TokenLogprob> prompt_logprobs;  // of prompt tokens from prefix_len + 1 on, when the entry asked
+  std::vector<float> prompt_logits;           // [rows, vocab] when all_logits
+  std::vector<float> embedding;               // [hidden] when pool
+  std::vector<std::vector<float>> captured;   // with all_logits, when the model captures: [rows, hidden] a capture layer
+  std::string error;                          // not empty: the request cannot go on (its logits hold no number); it then has no token
 };
 
 struct StepResult {

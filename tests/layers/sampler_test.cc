@@ -22,10 +22,19 @@ SamplingParams seeded(uint64_t seed = 7) {
   return params;
 }
 
-Result<TokenId> pick(const std::vector<float>& logits, const SamplingParams& params, const std::vector<TokenId>& history = {},
-                     int64_t position = 0) {
+/// The token at an output position; without a history the outputs before it are zeros.
+Result<TokenId> pick_at(const std::vector<float>& logits, const SamplingParams& params, int64_t position, SamplerScratch& scratch) {
+  const std::vector<TokenId> outputs(static_cast<size_t>(position), 0);
+  return sample(kernels::table(Isa::kRef), logits, {.params = params, .history = outputs}, scratch);
+}
+
+Result<TokenId> pick(const std::vector<float>& logits, const SamplingParams& params, const std::vector<TokenId>& prompt = {},
+                     const std::vector<TokenId>& outputs = {}, const std::vector<TokenId>& end_tokens = {}) {
   SamplerScratch scratch(std::ssize(logits));
-  return sample(kernels::table(Isa::kRef), logits, params, history, position, scratch);
+  std::vector<TokenId> history = prompt;
+  history.insert(history.end(), outputs.begin(), outputs.end());
+  const SampleContext context{params, history, std::ssize(prompt), end_tokens};
+  return sample(kernels::table(Isa::kRef), logits, context, scratch);
 }
 
 std::vector<float> random_logits(int64_t vocab, uint32_t seed) {
@@ -81,7 +90,7 @@ TEST(Sampler, DrawsFollowTheDefinition) {
     const std::vector<double> expected = expected_probabilities(logits, params);
     SamplerScratch scratch(kVocab);
     std::vector<int> counts(kVocab, 0);
-    for (int i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(*sample(kernels::table(Isa::kRef), logits, params, {}, i, scratch))];
+    for (int i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(*pick_at(logits, params, i, scratch))];
     for (size_t id = 0; id < kVocab; ++id) {
       const double sigma = std::sqrt(kDraws * expected[id] * (1 - expected[id]));
       EXPECT_NEAR(counts[id], kDraws * expected[id], 5 * sigma)
@@ -99,8 +108,7 @@ TEST(Sampler, LargeVocabularyStaysWithinTheKeptSet) {
     const std::vector<double> expected = expected_probabilities(logits, params);
     SamplerScratch scratch(std::ssize(logits));
     for (int i = 0; i < 50; ++i)
-      EXPECT_GT(expected[static_cast<size_t>(*sample(kernels::table(Isa::kRef), logits, params, {}, i, scratch))], 0.0)
-          << "T " << s.temperature;
+      EXPECT_GT(expected[static_cast<size_t>(*pick_at(logits, params, i, scratch))], 0.0) << "T " << s.temperature;
   }
 }
 
@@ -115,7 +123,7 @@ TEST(Sampler, GreedyTakesTheLowestOfEqualsWhateverElseIsAsked) {
 TEST(Sampler, TopKKeepsTheLowestIdsOfEquals) {
   SamplingParams params = seeded();
   params.top_k = 2;
-  for (int i = 0; i < 200; ++i) EXPECT_LT(*pick({3, 3, 3, 3}, params, {}, i), 2);
+  for (int i = 0; i < 200; ++i) EXPECT_LT(*pick({3, 3, 3, 3}, params, {}, std::vector<TokenId>(static_cast<size_t>(i), 0)), 2);
 }
 
 TEST(Sampler, RepetitionPenaltyCountsEachIdOnceAndShrinksEitherSign) {
@@ -131,12 +139,12 @@ TEST(Sampler, RepetitionPenaltyCountsEachIdOnceAndShrinksEitherSign) {
 TEST(Sampler, DependsOnSeedAndPositionAlone) {
   const std::vector<float> logits = random_logits(1000, 3);
   SamplerScratch fresh(1000), used(1000);
-  ASSERT_TRUE(sample(kernels::table(Isa::kRef), random_logits(1000, 4), seeded(1), {}, 5, used).ok());
+  ASSERT_TRUE(pick_at(random_logits(1000, 4), seeded(1), 5, used).ok());
   std::vector<TokenId> first, again, other;
   for (int i = 0; i < 40; ++i) {
-    first.push_back(*sample(kernels::table(Isa::kRef), logits, seeded(1), {}, i, fresh));
-    again.push_back(*sample(kernels::table(Isa::kRef), logits, seeded(1), {}, i, used));
-    other.push_back(*sample(kernels::table(Isa::kRef), logits, seeded(2), {}, i, used));
+    first.push_back(*pick_at(logits, seeded(1), i, fresh));
+    again.push_back(*pick_at(logits, seeded(1), i, used));
+    other.push_back(*pick_at(logits, seeded(2), i, used));
   }
   EXPECT_EQ(first, again);
   EXPECT_NE(first, other);
@@ -147,7 +155,7 @@ TEST(Sampler, NumbersThatAreNoneAreNeverChosen) {
   for (const double temperature : {0.0, 1.0}) {
     SamplingParams params = seeded();
     params.temperature = temperature;
-    for (int i = 0; i < 50; ++i) EXPECT_EQ(*pick({kNan, -kInf, 0.5F, kNan}, params, {}, i), 2);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(*pick({kNan, -kInf, 0.5F, kNan}, params, {}, std::vector<TokenId>(static_cast<size_t>(i), 0)), 2);
     EXPECT_EQ(*pick({1, kInf, 2, kInf}, params), 1);
     for (const std::vector<float>& logits : std::vector<std::vector<float>>{{kNan, kNan}, {-kInf, -kInf}, {kNan, -kInf}, {}}) {
       const Result<TokenId> token = pick(logits, params);
@@ -167,6 +175,60 @@ TEST(Sampler, ExtremeLogitsAndTemperaturesStayDefined) {
     params.repetition_penalty = 0.01;
     EXPECT_EQ(*pick({-most, most, 0}, params, {1}), 1);
   }
+}
+
+TEST(Sampler, PresenceAndFrequencyPenaltiesCountTheOutputAlone) {
+  SamplingParams params;
+  params.temperature = 0;
+  params.presence_penalty = 1.5;
+  EXPECT_EQ(*pick({5, 4}, params, {0, 0}), 0);         // the prompt does not count
+  EXPECT_EQ(*pick({5, 4}, params, {}, {0}), 1);        // 3.5
+  EXPECT_EQ(*pick({5, 3}, params, {}, {0, 0, 0}), 0);  // once, however often
+  params.presence_penalty = 0, params.frequency_penalty = 0.75;
+  EXPECT_EQ(*pick({5, 3}, params, {}, {0, 0}), 0);     // 3.5
+  EXPECT_EQ(*pick({5, 3}, params, {}, {0, 0, 0}), 1);  // 2.75
+}
+
+TEST(Sampler, LogitBiasMovesAToken) {
+  SamplingParams params;
+  params.temperature = 0;
+  params.logit_bias = {{2, 10.0F}, {0, -1.0F}};
+  EXPECT_EQ(*pick({5, 4, 0}, params), 2);
+}
+
+TEST(Sampler, EndTokensWaitForTheMinimum) {
+  SamplingParams params;
+  params.temperature = 0;
+  params.min_new_tokens = 2;
+  params.stop_token_ids = {1};
+  EXPECT_EQ(*pick({9, 8, 7}, params, {}, {2}, {0}), 2);
+  EXPECT_EQ(*pick({9, 8, 7}, params, {}, {2, 2}, {0}), 0);
+}
+
+TEST(Sampler, ChoicesDrawFromTheirOwnStreams) {
+  const std::vector<float> logits = random_logits(1000, 3);
+  SamplerScratch scratch(1000);
+  SamplingParams other = seeded(1);
+  other.choice = 1;
+  int equal = 0;
+  for (int i = 0; i < 40; ++i) equal += *pick_at(logits, seeded(1), i, scratch) == *pick_at(logits, other, i, scratch) ? 1 : 0;
+  EXPECT_LT(equal, 10);
+}
+
+TEST(Logprobs, AreTheLogSoftmaxWithTheLikeliestFirst) {
+  const std::vector<float> logits = random_logits(500, 9);
+  SamplerScratch scratch(500);
+  const TokenLogprob got = logprob_of(kernels::table(Isa::kRef), logits, 17, 4, scratch);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  EXPECT_NEAR(got.logprob, logits[17] - std::log(sum), 1e-4);
+  std::vector<int> order(500);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)]; });
+  ASSERT_EQ(got.top.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(got.top[i].token, order[i]);
+  EXPECT_EQ(logprob_of(kernels::table(Isa::kRef), {std::vector<float>{1, 3, 3}}, 0, 2, scratch).top[0].token, 1);  // ties: lowest id
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ class FakeRunner {
   void run(const StepPlan& plan, StepResult& result);
 
   int64_t mixed_steps() const { return mixed_steps_; }
+  int64_t page_copies() const { return page_copies_; }
   int64_t recomputed_tokens() const { return recomputed_tokens_; }
 
  private:
@@ -35,14 +36,15 @@ class FakeRunner {
     int64_t computed = 0;  // longest prefix so far
   };
   void check_plan(const StepPlan& plan);
+  void check_written_pages(const StepPlan& plan);
+  void copy_pages(const StepPlan& plan);
   StepOutput compute(const StepPlan& plan, const StepEntry& entry);
 
   SchedulerConfig config_;
   int vocab_;
   std::vector<uint64_t> slots_;
-  std::vector<int64_t> page_user_;  // step in which a page occurred last
   std::unordered_map<RequestId, State> states_;
-  int64_t mixed_steps_ = 0, recomputed_tokens_ = 0;
+  int64_t mixed_steps_ = 0, recomputed_tokens_ = 0, page_copies_ = 0;
 };
 
 }  // namespace lamina::testing

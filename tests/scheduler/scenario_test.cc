@@ -41,6 +41,12 @@ SchedulerConfig config_of(std::map<std::string, std::string> words) {
   if (words["rope"] == "admission") config.rope_rule = RopeLengthRule::kAtAdmission;
   if (words["rope"] == "switch") config.rope_rule = RopeLengthRule::kSwitchAtOriginal;
   config.rope_original_length = number("original", 0);
+  config.prefix_cache = words.contains("cache");
+  config.policy = words.contains("lpm") ? SchedulePolicy::kLpm : SchedulePolicy::kFcfs;
+  config.new_token_ratio = number("ratio", 0) / 100.0;
+  config.min_new_token_ratio = config.new_token_ratio;
+  config.mixed_prefill_size = number("mixed", 0);
+  config.max_queued_requests = number("queue", 0);
   config.draw_seed = [] { return uint64_t{1}; };
   return config;
 }
@@ -104,7 +110,9 @@ class Scenario {
 
   void expect_finished() {
     EXPECT_TRUE(scheduler_.idle());
-    EXPECT_EQ(scheduler_.pool().held_pages(), 0);
+    EXPECT_EQ(scheduler_.held_pages(), 0);
+    const KvLedger& ledger = scheduler_.ledger();
+    EXPECT_EQ(ledger.pool().free_pages() + ledger.cache().cached_pages(), ledger.pool().capacity());
     StepPlan plan;
     scheduler_.next_step(plan);
     EXPECT_TRUE(plan.empty());

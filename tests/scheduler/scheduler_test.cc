@@ -8,6 +8,7 @@ namespace {
 SchedulerConfig small_config() {
   SchedulerConfig config;
   config.kv = {10, 4};
+  config.new_token_ratio = config.min_new_token_ratio = 0;
   config.draw_seed = [] { return uint64_t{4711}; };
   return config;
 }

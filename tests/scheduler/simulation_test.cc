@@ -65,6 +65,7 @@ Alone run_alone(const SchedulerConfig& config, const SchedulerRequest& request) 
 
 struct Counters {
   int64_t steps = 0, requests = 0, tokens = 0, retractions = 0, mixed = 0, cancelled = 0, refused = 0, recomputed = 0, switched = 0;
+  int64_t hits = 0, cached = 0, copies = 0, flushes = 0, text_stops = 0;
 };
 
 class Simulation {
@@ -81,11 +82,12 @@ class Simulation {
     int64_t drain = 0;
     while (!scheduler_.idle() && drain++ < 100000) step();
     EXPECT_TRUE(scheduler_.idle()) << "no progress";
-    EXPECT_EQ(scheduler_.pool().held_pages(), 0);
+    EXPECT_EQ(scheduler_.held_pages(), 0);
     for (const auto& [id, live] : requests_) EXPECT_TRUE(live.ended) << "request " << id.value << " never ended";
     counters_.retractions = scheduler_.retractions();
     counters_.mixed = runner_.mixed_steps();
     counters_.recomputed = runner_.recomputed_tokens();
+    counters_.copies = runner_.page_copies();
     add(counters);
   }
 
@@ -106,7 +108,12 @@ class Simulation {
     SchedulerRequest request;
     request.id = RequestId(++counters_.requests);
     request.prompt.resize(static_cast<size_t>(up_to(chance(10) ? config_.context_length + 2 : config_.context_length / 3)));
-    for (TokenId& token : request.prompt) token = up_to(kVocab - 1);
+    const uint32_t family = random_() % 4;  // prompts of a family share their beginning
+    const auto shared = static_cast<size_t>(up_to(std::ssize(request.prompt)));
+    for (size_t i = 0; i < request.prompt.size(); ++i) {
+      request.prompt[i] = i < shared && family > 0 ? static_cast<TokenId>((i * family * 7 + family) % kVocab) : up_to(kVocab - 1);
+    }
+    if (chance(20)) request.cache_salt = chance(50) ? "a" : "b";
     request.sampling.max_new_tokens = chance(5) ? 0 : up_to(config_.context_length);
     request.sampling.ignore_eos = chance(70);
     if (chance(20)) request.sampling.stop_token_ids = {up_to(kVocab - 1)};
@@ -129,7 +136,26 @@ class Simulation {
     if (live != requests_.end() && !live->second.ended) live->second.cancelled = true, ++counters_.cancelled;
   }
 
+  void check_ledger() const {
+    const KvLedger& ledger = scheduler_.ledger();
+    EXPECT_EQ(ledger.pool().free_pages() + ledger.cache().cached_pages() + scheduler_.held_pages(), ledger.pool().capacity());
+    EXPECT_LE(ledger.cache().evictable_pages(), ledger.cache().cached_pages());
+    EXPECT_LE(scheduler_.new_token_ratio(), 1.0);
+  }
+
+  /// A stop string ends a request between two steps.
+  void stop_by_text() {
+    const auto live = requests_.find(RequestId(up_to(counters_.requests)));
+    if (live == requests_.end() || live->second.ended || live->second.outputs.empty() || live->second.cancelled) return;
+    scheduler_.finish(live->first);
+    live->second.ended = true;
+    ++counters_.text_stops;
+  }
+
   void step() {
+    check_ledger();
+    if (chance(10)) stop_by_text();
+    if (chance(10) && scheduler_.flush_cache()) ++counters_.flushes;
     scheduler_.next_step(plan_);
     if (plan_.empty()) {
       EXPECT_TRUE(scheduler_.idle()) << "requests wait and nothing runs";
@@ -162,6 +188,8 @@ class Simulation {
     if (event.token) live.outputs.push_back(*event.token), ++counters_.tokens;
     if (event.finish == FinishReason::kNone) return;
     live.ended = true;
+    counters_.hits += event.cached_tokens > 0 ? 1 : 0;
+    counters_.cached += event.cached_tokens;
     const Alone alone = run_alone(config_, live.request);
     SCOPED_TRACE(cat("request ", event.request.value, ", prompt ", live.request.prompt.size()));
     EXPECT_EQ(event.finish == FinishReason::kAbort, live.cancelled);
@@ -180,6 +208,8 @@ class Simulation {
     total.steps += counters_.steps, total.requests += counters_.requests, total.tokens += counters_.tokens;
     total.retractions += counters_.retractions, total.mixed += counters_.mixed, total.cancelled += counters_.cancelled;
     total.refused += counters_.refused, total.recomputed += counters_.recomputed, total.switched += counters_.switched;
+    total.hits += counters_.hits, total.cached += counters_.cached, total.copies += counters_.copies;
+    total.flushes += counters_.flushes, total.text_stops += counters_.text_stops;
   }
 
   SchedulerConfig config_;
@@ -204,6 +234,11 @@ SchedulerConfig random_config(std::mt19937& random) {
   config.rope_rule = static_cast<RopeLengthRule>(pick({0, 1, 2}));
   config.rope_original_length = pick({5, 12, 30});
   config.eos_token_ids = {kEos};
+  config.prefix_cache = pick({0, 1, 1}) != 0;
+  config.policy = static_cast<SchedulePolicy>(pick({0, 1}));
+  config.mixed_prefill_size = pick({0, 2, 16});
+  config.new_token_ratio = pick({0, 30, 70}) / 100.0;
+  config.min_new_token_ratio = config.new_token_ratio / 5;
   return config;
 }
 
@@ -215,12 +250,15 @@ TEST(SchedulerSimulation, EveryRequestGetsWhatItGetsAlone) {
     Simulation(random_config(random), seed).run(2000, total);
   }
   printf(
-      "%ld steps, %ld requests (%ld refused, %ld cancelled), %ld tokens, %ld retractions, %ld mixed steps, %ld rope switches, %ld tokens "
-      "recomputed\n",
-      total.steps, total.requests, total.refused, total.cancelled, total.tokens, total.retractions, total.mixed, total.switched,
-      total.recomputed);
+      "%ld steps, %ld requests (%ld refused, %ld cancelled, %ld stopped by text), %ld tokens, %ld retractions, %ld mixed steps, %ld rope "
+      "switches, %ld tokens recomputed, %ld prefix hits (%ld tokens, %ld inside a page), %ld flushes\n",
+      total.steps, total.requests, total.refused, total.cancelled, total.text_stops, total.tokens, total.retractions, total.mixed,
+      total.switched, total.recomputed, total.hits, total.cached, total.copies, total.flushes);
   EXPECT_GE(total.steps, 100000);
-  for (const int64_t count : {total.refused, total.cancelled, total.retractions, total.mixed, total.switched}) EXPECT_GE(count, 100);
+  for (const int64_t count :
+       {total.refused, total.cancelled, total.retractions, total.mixed, total.switched, total.hits, total.copies, total.text_stops}) {
+    EXPECT_GE(count, 100);
+  }
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class [[nodiscard]] Partial {
   const ParallelGroup* group_;  // null once consumed
 };
 
-/// The only door to the values; used by boundaries and by RowParallelLinear::complete.
+/// The only door to the values; used by boundaries, by layers that own their residual and by RowParallelLinear::complete.
 struct PartialAccess {
   struct Owed {
     F32View values;

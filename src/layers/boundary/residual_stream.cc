@@ -17,14 +17,17 @@ Activation ResidualStream::read(ForwardContext& ctx, const BoundaryPlan& plan, c
   } else {
     out = norm.forward(ctx, residual_);
   }
-  state_ = State::kWritten;
-  if (capture_.data != nullptr) {
-    for (int64_t r = 0; r < capture_.rows; ++r) {
-      std::memcpy(capture_.row(r), residual_.row(r), static_cast<size_t>(residual_.cols) * sizeof(float));
-    }
-    capture_ = {};
-  }
+  complete();
   return out;
+}
+
+void ResidualStream::complete() {
+  state_ = State::kWritten;
+  if (capture_.data == nullptr) return;
+  for (int64_t r = 0; r < capture_.rows; ++r) {
+    std::memcpy(capture_.row(r), residual_.row(r), static_cast<size_t>(residual_.cols) * sizeof(float));
+  }
+  capture_ = {};
 }
 
 void ResidualStream::record(Partial contribution) {
@@ -35,7 +38,7 @@ void ResidualStream::record(Partial contribution) {
 
 F32View ResidualStream::owned() {
   LAMINA_CHECK(state_ != State::kPending, "the residual is not complete");
-  state_ = State::kWritten;
+  complete();
   return residual_;
 }
 

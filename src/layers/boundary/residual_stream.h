@@ -33,10 +33,13 @@ class ResidualStream {
   /// For layers that own their residual (`stage_boundaries` false): the complete stream, to be read and added to in place.
   F32View owned();
 
-  /// The next read also copies the residual it produced to `out` [rows, hidden] (hidden-state capture).
+  /// The next read, or owned(), also copies the complete residual to `out` [rows, hidden] (hidden-state capture).
   void capture_next(F32View out) { capture_ = out; }
 
  private:
+  /// Every contribution has been added: serves the capture.
+  void complete();
+
   F32View residual_;
   State state_ = State::kInitial;
   std::optional<Partial> pending_;

@@ -67,14 +67,14 @@ struct Avx2 {
   static __m128i load16_n(const uint16_t* p, int64_t n) {
     if (n == kWidth) return load16(p);
     uint16_t buffer[8] = {};
-    for (int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+    __builtin_memcpy(buffer, p, static_cast<size_t>(n) * 2);
     return load16(buffer);
   }
   static void store16_n(uint16_t* p, __m128i v, int64_t n) {
     if (n == kWidth) return _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v);
     uint16_t buffer[8];
     _mm_storeu_si128(reinterpret_cast<__m128i*>(buffer), v);
-    for (int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+    __builtin_memcpy(p, buffer, static_cast<size_t>(n) * 2);
   }
   static F expand(__m128i v) { return low_half(_mm256_cvtepu16_epi32(v)); }
   /// Words whose low half is v rounded to bf16, to nearest even; NaN stays NaN.
@@ -111,7 +111,7 @@ struct Avx2 {
   static I load_pairs(const uint16_t* p, int64_t n) {
     if (n == 2 * kWidth) return load_words(p);
     uint16_t buffer[16] = {};
-    for (int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+    __builtin_memcpy(buffer, p, static_cast<size_t>(n) * 2);
     return load_words(buffer);
   }
   static I pack_pairs(F low, F high) {

@@ -7,7 +7,7 @@
 
 namespace lamina {
 
-ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, std::vector<TokenId> end_tokens)
+ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, int32_t pages, std::vector<TokenId> end_tokens)
     : plan_(std::move(plan)),
       compute_{plan_.kernels, &team},
       kv_(std::move(kv)),
@@ -15,6 +15,7 @@ ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemor
       end_tokens_(std::move(end_tokens)),
       sampler_scratch_(plan_.config.vocab_size) {
   batch_.page_size = kv_.page_size();
+  batch_.pages.reserve(static_cast<size_t>(pages));
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team,
@@ -24,7 +25,8 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::create(ModelPlan plan, const M
   LAMINA_ASSIGN(Buffer even, Buffer::allocate(memory.stage_bytes));
   LAMINA_ASSIGN(Buffer odd, Buffer::allocate(memory.stage_bytes));
   StepMemory steps(Arena(std::move(step)), Arena(std::move(even)), Arena(std::move(odd)));
-  return std::unique_ptr<ModelRunner>(new ModelRunner(std::move(plan), team, std::move(kv), std::move(steps), std::move(end_tokens)));
+  return std::unique_ptr<ModelRunner>(
+      new ModelRunner(std::move(plan), team, std::move(kv), std::move(steps), memory.pages, std::move(end_tokens)));
 }
 
 void ModelRunner::append_sequence(const StepPlan& plan, const StepEntry& entry) {

@@ -35,7 +35,7 @@ class ModelRunner {
     int64_t prompt_tokens = 0;
   };
 
-  ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, std::vector<TokenId> end_tokens);
+  ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, int32_t pages, std::vector<TokenId> end_tokens);
   void build_batch(const StepPlan& plan);
   void append_sequence(const StepPlan& plan, const StepEntry& entry);
   void take_logits(ForwardContext& ctx, const StepPlan& plan, StepResult& result);

@@ -303,6 +303,7 @@ bool Scheduler::idle() const { return impl_->live.empty() && impl_->released.emp
 void Scheduler::next_step(StepPlan& plan) {
   LAMINA_CHECK(!impl_->in_flight, "a plan is in flight already");
   plan.clear();
+  plan.pages.reserve(static_cast<size_t>(impl_->config.kv.pages));  // once: page tables grow from step to step
   plan.released.assign(impl_->released.begin(), impl_->released.end());
   impl_->released.clear();
   impl_->flights.clear();

@@ -1,0 +1,63 @@
+// A step allocates nothing after warm-up.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/runner/rig.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+void* operator new(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new(size_t size, std::align_val_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  const auto a = static_cast<size_t>(alignment);
+  if (void* memory = std::aligned_alloc(a, (size + a - 1) / a * a)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace lamina {
+namespace {
+
+/// Allocations of 20 decode steps of `batch` requests after a few warm ones.
+int64_t decode_allocations(int batch, double temperature) {
+  testing::RigOptions options;
+  options.model = "llama-gqa";
+  options.threads = 2;
+  options.max_total_tokens = 4096;
+  testing::Rig rig(options);
+  for (int b = 1; b <= batch; ++b) {
+    SchedulerRequest request{.id = RequestId(b), .prompt = {3, 4, 5, static_cast<TokenId>(5 + b)}, .sampling = {}};
+    request.sampling.max_new_tokens = 100;
+    request.sampling.ignore_eos = true;
+    request.sampling.temperature = temperature;
+    request.sampling.seed = 1;
+    EXPECT_TRUE(rig.scheduler().submit(std::move(request)).ok());
+    rig.answer(RequestId(b)).tokens.reserve(200);
+  }
+  for (int i = 0; i < 20; ++i) rig.step();
+  const int64_t before = allocations.load();
+  for (int i = 0; i < 20; ++i) rig.step();
+  return allocations.load() - before;
+}
+
+TEST(StepAllocation, DecodeStepsAllocateNothingAfterWarmUp) {
+  for (const int batch : {1, 16}) {
+    for (const double temperature : {0.0, 0.8}) EXPECT_EQ(decode_allocations(batch, temperature), 0) << batch << ' ' << temperature;
+  }
+}
+
+}  // namespace
+}  // namespace lamina

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <random>
 
@@ -66,6 +67,7 @@ Alone run_alone(const SchedulerConfig& config, const SchedulerRequest& request) 
 struct Counters {
   int64_t steps = 0, requests = 0, tokens = 0, retractions = 0, mixed = 0, cancelled = 0, refused = 0, recomputed = 0, switched = 0;
   int64_t hits = 0, cached = 0, copies = 0, flushes = 0, text_stops = 0;
+  int64_t longest_wait = 0;  // steps from submit to the first event
 };
 
 class Simulation {
@@ -99,6 +101,7 @@ class Simulation {
     float embedding = 0;
     int64_t rope_length = 0;
     bool cancelled = false, ended = false;
+    int64_t submitted_at = 0;
   };
 
   bool chance(uint32_t percent) { return random_() % 100 < percent; }
@@ -123,9 +126,11 @@ class Simulation {
     const int64_t least = std::ssize(request.prompt) + (request.pool || request.sampling.max_new_tokens == 0 ? 0 : 1);
     const bool fits = !request.prompt.empty() && least <= std::min(config_.context_length, config_.kv.tokens());
     EXPECT_EQ(scheduler_.submit(request).ok(), fits);
-    if (fits)
-      requests_[request.id].request = std::move(request);
-    else
+    if (fits) {
+      Live& live = requests_[request.id];
+      live.submitted_at = counters_.steps;
+      live.request = std::move(request);
+    } else
       ++counters_.refused;
   }
 
@@ -185,6 +190,7 @@ class Simulation {
   void eat(const RequestEvent& event) {
     Live& live = requests_.at(event.request);
     ASSERT_FALSE(live.ended) << "an event after the end";
+    if (live.outputs.empty()) counters_.longest_wait = std::max(counters_.longest_wait, counters_.steps - live.submitted_at);
     if (event.token) live.outputs.push_back(*event.token), ++counters_.tokens;
     if (event.finish == FinishReason::kNone) return;
     live.ended = true;
@@ -209,6 +215,7 @@ class Simulation {
     total.retractions += counters_.retractions, total.mixed += counters_.mixed, total.cancelled += counters_.cancelled;
     total.refused += counters_.refused, total.recomputed += counters_.recomputed, total.switched += counters_.switched;
     total.hits += counters_.hits, total.cached += counters_.cached, total.copies += counters_.copies;
+    total.longest_wait = std::max(total.longest_wait, counters_.longest_wait);
     total.flushes += counters_.flushes, total.text_stops += counters_.text_stops;
   }
 
@@ -242,23 +249,37 @@ SchedulerConfig random_config(std::mt19937& random) {
   return config;
 }
 
-TEST(SchedulerSimulation, EveryRequestGetsWhatItGetsAlone) {
+Counters simulate(uint32_t seeds) {
   Counters total;
-  for (uint32_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
     Simulation(random_config(random), seed).run(2000, total);
   }
   printf(
       "%ld steps, %ld requests (%ld refused, %ld cancelled, %ld stopped by text), %ld tokens, %ld retractions, %ld mixed steps, %ld rope "
-      "switches, %ld tokens recomputed, %ld prefix hits (%ld tokens, %ld inside a page), %ld flushes\n",
+      "switches, %ld tokens recomputed, %ld prefix hits (%ld tokens, %ld inside a page), %ld flushes, longest wait %ld steps\n",
       total.steps, total.requests, total.refused, total.cancelled, total.text_stops, total.tokens, total.retractions, total.mixed,
-      total.switched, total.recomputed, total.hits, total.cached, total.copies, total.flushes);
+      total.switched, total.recomputed, total.hits, total.cached, total.copies, total.flushes, total.longest_wait);
+  return total;
+}
+
+TEST(SchedulerSimulation, EveryRequestGetsWhatItGetsAlone) {
+  const Counters total = simulate(60);
   EXPECT_GE(total.steps, 100000);
   for (const int64_t count :
        {total.refused, total.cancelled, total.retractions, total.mixed, total.switched, total.hits, total.copies, total.text_stops}) {
     EXPECT_GE(count, 100);
   }
+}
+
+TEST(SchedulerSimulation, FullMillionStepsWithoutAViolatedInvariant) {
+  const auto start = std::chrono::steady_clock::now();
+  const Counters total = simulate(520);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  printf("%.0f steps a second\n", static_cast<double>(total.steps) / seconds);
+  EXPECT_GE(total.steps, 1000000);
+  EXPECT_LE(total.longest_wait, 3000) << "a request starved";
 }
 
 }  // namespace

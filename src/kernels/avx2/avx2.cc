@@ -17,6 +17,7 @@ struct Avx2 {
   using Bf16Kv = vec::FloatKv<Avx2, uint16_t>;
   static constexpr int64_t kWidth = 8;
   static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
+  static constexpr int kExpandRows = 5;
   static constexpr int kTileVectors = 2;
   static constexpr int kWholePanelRows = 2;  // 8 accumulators and 4 vectors of weights
   static constexpr int kMultiplyAddFlops = 16;

@@ -30,6 +30,7 @@ struct Avx512 {
   using Bf16Kv = vec::PairKv<Avx512>;
   static constexpr int64_t kWidth = 16;
   static constexpr int kTileRows = 12;  // 24 accumulators, 2 vectors of weights and a broadcast of 32 registers
+  static constexpr int kExpandRows = 12;
   static constexpr int kTileVectors = 2;
   static constexpr int kMultiplyAddFlops = 64;
 

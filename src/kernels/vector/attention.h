@@ -92,8 +92,8 @@ class AttentionRun {
     take(next, sums_, all_rows * sum_stride());
     take(next, maximum_, all_rows);
     take(next, total_, all_rows);
-    take(next, scores_, V::kTileRows * kAttentionBlock);
-    take(next, weights_, V::kTileRows * kAttentionBlock);
+    take(next, scores_, Op::kRows * kAttentionBlock);
+    take(next, weights_, Op::kRows * kAttentionBlock);
     take(next, edge_, kStepWidth);
     take(next, key_rows_, 2 * kAttentionBlock);
     take(next, value_rows_, 2 * kAttentionBlock);
@@ -242,7 +242,7 @@ class AttentionRun {
     if (range.begin >= range.end) return end;
     const int64_t last = head * rows_ + end * group_;
     for (int64_t row = head * rows_ + token * group_; row < last;) {
-      const int64_t count = tile_share<V>(last - row);
+      const int64_t count = tile_share<V, Op>(last - row);
       run_tile(row, count, range);
       row += count;
     }
@@ -365,8 +365,8 @@ class AttentionRun {
   float* sums_ = nullptr;                // [rows, sum_stride] weighted values, not yet divided
   float* maximum_ = nullptr;             // [rows]
   float* total_ = nullptr;               // [rows]
-  float* scores_ = nullptr;              // [kTileRows, 64]
-  X* weights_ = nullptr;                 // [kTileRows, 64]
+  float* scores_ = nullptr;              // [Op::kRows, 64]
+  X* weights_ = nullptr;                 // [Op::kRows, 64]
   W* edge_ = nullptr;                    // one step
   const KvType** key_rows_ = nullptr;    // [2, 64]
   const KvType** value_rows_ = nullptr;  // [2, 64]

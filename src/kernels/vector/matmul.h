@@ -29,13 +29,13 @@ struct Matmul {
   int64_t out_stride = 0;
 
   void run(int64_t panel_begin, int64_t panel_end) const {
-    const int64_t block = rows <= V::kTileRows ? k : depth_block<V>(k);
+    const int64_t block = rows <= Op::kRows ? k : depth_block<V>(k);
     const int64_t group = 2 * block <= kMostDepth ? 2 : 1;  // panels that share a tile of x while it is in the first-level cache
     for (int64_t first = panel_begin; first < panel_end; first += group) {
       const int64_t last = least<V>(first + group, panel_end);
       for (int64_t depth = 0; depth < k; depth += block)
         for (int64_t row = 0; row < rows;) {
-          const int64_t count = tile_share<V>(rows - row);
+          const int64_t count = tile_share<V, Op>(rows - row);
           for (int64_t panel = first; panel < last; ++panel) run_tile(panel, row, count, depth, least<V>(block, k - depth));
           row += count;
         }

@@ -30,6 +30,7 @@ struct PairDot {
   using X = uint16_t;
   using W = uint16_t;
   static constexpr int kDepth = 2;
+  static constexpr int kRows = V::kTileRows;
 
   template <int R, int C>
   static void step(typename V::F (&sum)[R][C], const X* x, int64_t stride, const W* w) {
@@ -61,6 +62,7 @@ struct PairExpand {
   using X = XType;
   using W = uint16_t;
   static constexpr int kDepth = 2;
+  static constexpr int kRows = V::kExpandRows;  // the mask of the upper halves takes a register
 
   template <int R, int C>
   static void step(typename V::F (&sum)[R][C], const X* x, int64_t stride, const W* w) {
@@ -102,6 +104,7 @@ struct Single {
   using X = float;
   using W = WType;
   static constexpr int kDepth = 1;
+  static constexpr int kRows = V::kTileRows;
 
   template <int R, int C>
   static void step(typename V::F (&sum)[R][C], const X* x, int64_t stride, const W* w) {
@@ -181,17 +184,17 @@ void tile_rows(int64_t rows, const TileArgs<Op>& args) {
     tile_rows<V, Op, R - 1, C>(rows, args);
 }
 
-/// A whole panel for `rows` rows, at most V::kTileRows. Few rows take all columns at once, more go over parts of kTileVectors vectors.
+/// A whole panel for `rows` rows, at most Op::kRows. Few rows take all columns at once, more go over parts of kTileVectors vectors.
 template <class V, class Op>
 void panel_tile(int64_t rows, TileArgs<Op> args) {
   constexpr int kWhole = kPanelRows / V::kWidth;
   if constexpr (kWhole == V::kTileVectors) {
-    tile_rows<V, Op, V::kTileRows, kWhole>(rows, args);
+    tile_rows<V, Op, Op::kRows, kWhole>(rows, args);
   } else {
     if (rows <= V::kWholePanelRows) return tile_rows<V, Op, V::kWholePanelRows, kWhole>(rows, args);
     constexpr int64_t kPart = V::kTileVectors * V::kWidth;
     for (int64_t c = 0; c < kPanelRows && args.columns > 0; c += kPart) {
-      tile_rows<V, Op, V::kTileRows, V::kTileVectors>(rows, args);
+      tile_rows<V, Op, Op::kRows, V::kTileVectors>(rows, args);
       args.w += kPart * Op::kDepth;
       args.out += kPart;
       args.columns -= kPart;
@@ -200,10 +203,10 @@ void panel_tile(int64_t rows, TileArgs<Op> args) {
   }
 }
 
-/// Rows of the next tile when `rows` are left: even shares of at most kTileRows, so that no tile is left with a row or two.
-template <class V>
+/// Rows of the next tile when `rows` are left: even shares of at most Op::kRows, so that no tile is left with a row or two.
+template <class V, class Op>
 int64_t tile_share(int64_t rows) {
-  const int64_t tiles = (rows + V::kTileRows - 1) / V::kTileRows;
+  const int64_t tiles = (rows + Op::kRows - 1) / Op::kRows;
   return (rows + tiles - 1) / tiles;
 }
 

@@ -8,11 +8,13 @@ namespace lamina {
 namespace {
 
 constexpr size_t kMaxTextBytes = (size_t{1} << 31) - 1;
+constexpr size_t kKeepTextBytes = size_t{1} << 20;  // a scratch that has grown for more is freed
 
-// A scratch taken from the idle ones for one call, so that word caches live on while no call shares one.
+// A scratch taken from the idle ones for one call, so that word caches live on while no two calls share one.
 class BorrowedScratch {
  public:
-  BorrowedScratch(std::mutex& mutex, std::vector<std::unique_ptr<EncodeScratch>>& idle) : mutex_(mutex), idle_(idle) {
+  BorrowedScratch(std::mutex& mutex, std::vector<std::unique_ptr<EncodeScratch>>& idle, size_t text_bytes)
+      : mutex_(mutex), idle_(idle), keep_(text_bytes <= kKeepTextBytes) {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) return;
     scratch_ = std::move(idle_.back());
@@ -22,7 +24,7 @@ class BorrowedScratch {
   BorrowedScratch& operator=(const BorrowedScratch&) = delete;
   ~BorrowedScratch() {
     const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(scratch_));
+    if (keep_ && scratch_ != nullptr) idle_.push_back(std::move(scratch_));
   }
   EncodeScratch& operator*() {
     if (scratch_ == nullptr) scratch_ = std::make_unique<EncodeScratch>();
@@ -32,6 +34,7 @@ class BorrowedScratch {
  private:
   std::mutex& mutex_;
   std::vector<std::unique_ptr<EncodeScratch>>& idle_;
+  bool keep_;
   std::unique_ptr<EncodeScratch> scratch_;
 };
 
@@ -80,7 +83,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOpti
   const text::PostProcessor& post = tables_->post_processor;
   std::vector<TokenId> ids;
   if (options.add_special_tokens) ids = post.prefix;
-  BorrowedScratch scratch(tables_->mutex, tables_->idle);
+  BorrowedScratch scratch(tables_->mutex, tables_->idle, text.size());
   LAMINA_TRY(tables_->encode(text, options.match_special, *scratch, ids));
   if (options.add_special_tokens) ids.insert(ids.end(), post.suffix.begin(), post.suffix.end());
   return ids;
@@ -105,6 +108,12 @@ std::optional<TokenId> Tokenizer::id_of(std::string_view token) const {
 std::optional<std::string_view> Tokenizer::token(TokenId id) const {
   if (const text::AddedToken* added = tables_->added.by_id(id)) return added->content;
   return tables_->model.vocab().text(id);
+}
+
+std::string Tokenizer::token_bytes(TokenId id) const {
+  if (tables_->added.by_id(id) != nullptr) return std::string(*tables_->decoded_token(id, false));
+  const std::optional<std::string_view> token = tables_->model.vocab().text(id);
+  return token ? tables_->decoder.bytes(*token) : std::string();
 }
 
 bool Tokenizer::is_special(TokenId id) const {

@@ -12,26 +12,12 @@
 namespace lamina::text {
 namespace {
 
-struct Range {
-  char32_t first, last;
-};
-// From golden/tokenizers/unicode_classes.json, "normalization_unlike_unicode_17.0": of the canonical forms, then of the compatible ones
-// only.
-constexpr Range kKeptByAll[] = {{0x105C9, 0x105C9}, {0x105E4, 0x105E4}, {0x11383, 0x11383}, {0x11385, 0x11385},
-                                {0x1138E, 0x1138E}, {0x11391, 0x11391}, {0x113C5, 0x113C5}, {0x113C7, 0x113C8},
-                                {0x11938, 0x11938}, {0x16121, 0x16128}, {0x16D68, 0x16D6A}};
-constexpr Range kKeptByCompatible[] = {{0x32FF, 0x32FF},   {0xA7F1, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x10785}, {0x10787, 0x107B0},
-                                       {0x107B2, 0x107BA}, {0x1CCD6, 0x1CCF9}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
-
-template <size_t n>
-bool in(const Range (&ranges)[n], char32_t c) {
-  return std::ranges::any_of(ranges, [c](Range r) { return r.first <= c && c <= r.last; });
-}
-
-bool is_kept(char32_t c, UnicodeForm form) {
-  if (c < 0x32FF) return false;
-  if (form != UnicodeForm::kNfc && in(kKeptByAll, c)) return true;
-  return (form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd) && in(kKeptByCompatible, c);
+// The library's tables are those of Unicode 9: to it, younger code points neither decompose, compose nor change places.
+bool is_unknown_to_library(char32_t c) {
+  if (c < 0x7FD) return false;
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] > 9;
 }
 
 const icu::Normalizer2& normalizer(UnicodeForm form) {
@@ -107,7 +93,7 @@ std::string_view to_unicode_form(std::string_view text, UnicodeForm form, std::s
   for (size_t pos = 0; pos < text.size();) {
     const size_t begin = pos;
     const char32_t c = next_code_point(text, pos);
-    const bool kept = is_kept(c, form);
+    const bool kept = is_unknown_to_library(c);
     const bool full = begin - done >= kPart && by.hasBoundaryBefore(static_cast<UChar32>(c)) != 0;
     if (!kept && !full) continue;
     append_form(buffer, text.substr(done, begin - done), by);

@@ -8,8 +8,8 @@ namespace lamina::text {
 
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
-/// `text` (valid UTF-8) in `form`: `text` itself where it already is, else kept in `buffer`. By ICU, except that code points whose
-/// decomposition is younger than the library's tables stay as they are.
+/// `text` (valid UTF-8) in `form`: `text` itself where it already is, else kept in `buffer`. By ICU, except that code points
+/// younger than the library's tables stay where and as they are.
 std::string_view to_unicode_form(std::string_view text, UnicodeForm form, std::string& buffer);
 
 /// Appends each code point's own lower case: no context (final sigma), no language.

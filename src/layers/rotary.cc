@@ -190,6 +190,14 @@ Result<int> RotarySet::add(const RotarySpec& spec) {
   for (int i = 0; i < size(); ++i)
     if (at(i).spec() == spec) return i;
   LAMINA_ASSIGN(RotaryEmbedding made, RotaryEmbedding::create(spec));
+  if (made.length_rule() != RopeLengthRule::kNone) {
+    const bool first = length_rule_ == RopeLengthRule::kNone;
+    if (!first && (made.length_rule() != length_rule_ || made.threshold() != threshold_))
+      return error("rope: layers whose tables depend on length in different ways (up to ", threshold_, " and ", made.threshold(),
+                   " positions) are not supported");
+    length_rule_ = made.length_rule();
+    threshold_ = made.threshold();
+  }
   embeddings_.push_back(std::move(made));
   tables_.emplace_back();
   return size() - 1;

@@ -68,10 +68,14 @@ class RotaryEmbedding {
 /// The distinct embeddings of a model. Tables of a step are computed once and shared by all layers of a kind.
 class RotarySet {
  public:
-  /// Index of the embedding of `spec`, made at first use. Not after the first prepare().
+  /// Index of the embedding of `spec`, made at first use. Not after the first prepare(). A request has one rope_length: a second embedding
+  /// that depends on length, by another rule or threshold, is an error.
   Result<int> add(const RotarySpec& spec);
   const RotaryEmbedding& at(int index) const { return embeddings_[static_cast<size_t>(index)]; }
   int size() const { return static_cast<int>(embeddings_.size()); }
+  /// Of the embeddings that depend on length; kNone and 0 without any.
+  RopeLengthRule length_rule() const { return length_rule_; }
+  int64_t threshold() const { return threshold_; }
 
   /// Computes [rows, rotary_dim] of every embedding for the batch into step memory, each sequence by its own rope_length; rows of
   /// padding are zero. Does not allocate.
@@ -86,6 +90,8 @@ class RotarySet {
  private:
   std::vector<RotaryEmbedding> embeddings_;
   std::vector<F32View> tables_;
+  RopeLengthRule length_rule_ = RopeLengthRule::kNone;
+  int64_t threshold_ = 0;
 };
 
 }  // namespace lamina

@@ -114,8 +114,8 @@ class DecoderForCausalLM final : public CausalLM {
     for (const auto& layer : model.layers) shapes.push_back(layer->self_attn.kv_shape());
     return shapes;
   }
-  RopeLengthRule rope_rule() const override { return rotary_->size() == 0 ? RopeLengthRule::kNone : rotary_->at(0).length_rule(); }
-  int64_t rope_threshold() const override { return rotary_->size() == 0 ? 0 : rotary_->at(0).threshold(); }
+  RopeLengthRule rope_rule() const override { return rotary_->length_rule(); }
+  int64_t rope_threshold() const override { return rotary_->threshold(); }
 
   size_t step_bytes(int64_t rows) const override {
     const size_t matrices = 4 + capture_.size();  // residual, selected, pooled, one of slack; captures

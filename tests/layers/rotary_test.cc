@@ -261,6 +261,18 @@ TEST(RotarySet, EqualSpecsShareOneEmbedding) {
   EXPECT_EQ(set.size(), 3);
 }
 
+TEST(RotarySet, OneLengthRuleServesAllLayers) {
+  RotarySet set;
+  ASSERT_TRUE(set.add(plain(8, 1e4)).ok());
+  EXPECT_EQ(set.length_rule(), RopeLengthRule::kNone);
+  ASSERT_TRUE(set.add(longrope()).ok());
+  EXPECT_EQ(set.length_rule(), RopeLengthRule::kSwitchAtOriginal);
+  EXPECT_EQ(set.threshold(), longrope().original_max_position);
+  RotarySpec other = longrope();
+  other.original_max_position += 1;
+  EXPECT_THAT(set.add(other).error().message, testing::HasSubstr("depend on length in different ways"));
+}
+
 TEST(RotarySet, EachSequenceHasTheTableOfItsOwnLengthAndPaddingIsZero) {
   RotarySet set;
   ASSERT_TRUE(set.add(longrope()).ok());

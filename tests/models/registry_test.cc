@@ -93,6 +93,14 @@ TEST(BuildModel, AttentionIsCutOverTheGroupTheClassNames) {
   EXPECT_THAT(stages[2].plan, HasSubstr("over tp (4 ranks)"));
 }
 
+TEST(BuildModel, LengthRuleOfTheRopeIsFoundInWhateverLayer) {
+  const Shells model(config_of("llama-3.2-1b", R"({"num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"],
+      "sliding_window": 64, "rope_scaling": null, "rope_parameters": {"full_attention": {"rope_type": "default"},
+      "sliding_attention": {"rope_type": "dynamic", "factor": 2.0}}})"));
+  EXPECT_EQ(model.built.model->rope_rule(), RopeLengthRule::kAtAdmission);
+  EXPECT_EQ(model.built.model->rope_threshold(), model.config.max_position_embeddings);
+}
+
 /// Closes a stack of two layers; layer 1 declares `declared` where the facts say an ordinary layer.
 Status close_with(std::vector<StageDecl> declared) {
   const ParallelGroups groups = ParallelGroups::single();

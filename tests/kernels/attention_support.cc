@@ -58,8 +58,7 @@ void PagedRequest::store(const Kernels& kernels, const AttentionData& data, int6
                    {.dtype = case_.kv_dtype, .base = values_.data(), .slot_stride = value_width});
 }
 
-void PagedRequest::attend(const Kernels& kernels, ThreadTeam& team, const AttentionData& data, int64_t begin, int64_t end, int64_t kv_len,
-                          std::vector<float>& out) const {
+void PagedRequest::attend(const Kernels& kernels, ThreadTeam& team, const AttentionData& data, Ask ask, std::vector<float>& out) const {
   AttentionArgs args;
   args.q = ConstF32View(data.q.data(), case_.tokens, case_.q_heads * case_.qk_dim);
   args.out = {.dtype = DType::kF32,
@@ -74,8 +73,11 @@ void PagedRequest::attend(const Kernels& kernels, ThreadTeam& team, const Attent
   args.qk_dim = case_.qk_dim, args.v_dim = case_.v_dim;
   args.scale = 1.0F / std::sqrt(static_cast<float>(case_.qk_dim));
   args.logit_cap = case_.cap, args.window = case_.window, args.mask = case_.mask;
-  const AttentionSequence sequence{
-      .query_begin = begin, .query_count = end - begin, .query_position = begin, .kv_len = kv_len, .pages = pages_.data()};
+  const AttentionSequence sequence{.query_begin = ask.begin,
+                                   .query_count = ask.end - ask.begin,
+                                   .query_position = ask.begin,
+                                   .kv_len = ask.kv_len,
+                                   .pages = pages_.data()};
   auto scratch = Buffer::allocate(static_cast<size_t>(team.size()) * attention_scratch_bytes(args));
   ASSERT_TRUE(scratch.ok());
   std::memset(scratch->data(), 0xFF, scratch->size());  // nothing may be assumed of it

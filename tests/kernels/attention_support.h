@@ -26,15 +26,21 @@ struct AttentionData {
   std::vector<float> v;  // [tokens, kv_heads * v_dim]
 };
 
+/// Queries [begin, end) and the number of keys they may see.
+struct Ask {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t kv_len = 0;
+};
+
 /// Pages of one request in a random order; slots are NaN until stored.
 class PagedRequest {
  public:
   PagedRequest(Random& random, const AttentionCase& c);
   /// Stores the keys and values of tokens [begin, end).
   void store(const Kernels& kernels, const AttentionData& data, int64_t begin, int64_t end);
-  /// Attention of queries [begin, end) over the first kv_len keys into out [tokens, q_heads * v_dim].
-  void attend(const Kernels& kernels, ThreadTeam& team, const AttentionData& data, int64_t begin, int64_t end, int64_t kv_len,
-              std::vector<float>& out) const;
+  /// Attention of the queries of `ask` into out [tokens, q_heads * v_dim].
+  void attend(const Kernels& kernels, ThreadTeam& team, const AttentionData& data, Ask ask, std::vector<float>& out) const;
 
  private:
   AttentionCase case_;

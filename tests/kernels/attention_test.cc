@@ -57,7 +57,7 @@ TEST_P(Attention, AgreesWithFloat64OverAllOptionsWithNanInUnusedSlots) {
     PagedRequest request(random, c);
     request.store(kernels, data, 0, c.tokens);
     std::vector<float> out = blank(c);
-    request.attend(kernels, team, data, c.tokens - c.queries, c.tokens, c.tokens, out);
+    request.attend(kernels, team, data, {c.tokens - c.queries, c.tokens, c.tokens}, out);
     expect_exact(c, data, out);
   });
 }
@@ -74,7 +74,7 @@ TEST_P(Attention, PrefillChunksAndSingleTokensGiveTheSameBits) {
     PagedRequest whole(random, c);
     whole.store(kernels, data, 0, c.tokens);
     std::vector<float> expected = blank(c);
-    whole.attend(kernels, team, data, 0, c.tokens, c.tokens, expected);
+    whole.attend(kernels, team, data, {0, c.tokens, c.tokens}, expected);
     for (const int64_t most : {1, 50}) {
       c.page_size = c.page_size == 1 ? 64 : c.page_size == 64 ? 3 : 1;
       PagedRequest chunked(random, c);
@@ -82,7 +82,7 @@ TEST_P(Attention, PrefillChunksAndSingleTokensGiveTheSameBits) {
       for (int64_t begin = 0; begin < c.tokens;) {
         const int64_t end = std::min(c.tokens, begin + random.integer(1, most));
         chunked.store(kernels, data, begin, end);
-        chunked.attend(kernels, team, data, begin, end, end, out);
+        chunked.attend(kernels, team, data, {begin, end, end}, out);
         begin = end;
       }
       ASSERT_TRUE(same_bits(out, expected)) << "chunks of at most " << most << ", page " << c.page_size;
@@ -101,7 +101,7 @@ TEST_P(Attention, AKeyARowDoesNotSeeCannotHarmIt) {
       PagedRequest clean(random, c);
       clean.store(kernels, data, 0, c.tokens);
       std::vector<float> expected = blank(c);
-      clean.attend(kernels, team, data, 0, c.tokens, c.tokens, expected);
+      clean.attend(kernels, team, data, {0, c.tokens, c.tokens}, expected);
 
       AttentionData spoilt = data;
       const int64_t width = c.kv_heads * c.v_dim;
@@ -112,7 +112,7 @@ TEST_P(Attention, AKeyARowDoesNotSeeCannotHarmIt) {
       PagedRequest harmed(random, c);
       harmed.store(kernels, spoilt, 0, c.tokens);
       std::vector<float> out = blank(c);
-      harmed.attend(kernels, team, data, 0, c.tokens, c.tokens, out);
+      harmed.attend(kernels, team, data, {0, c.tokens, c.tokens}, out);
       const int64_t row = c.q_heads * c.v_dim;
       for (int64_t token = 0; token < c.tokens; ++token) {
         const bool sees = window < 0 ? token >= 20 : (token >= 20 && token < 26) || (token >= 71 && token < 77);
@@ -134,10 +134,10 @@ TEST_P(Attention, ThreadsAndNeighboursChangeNoBit) {
   request.store(kernels, data, 0, c.tokens);
   std::vector<float> expected = blank(c);
   ThreadTeam one(1, 1);
-  request.attend(kernels, one, data, 0, c.tokens, c.tokens, expected);
+  request.attend(kernels, one, data, {0, c.tokens, c.tokens}, expected);
   ThreadTeam three(3, 2);
   std::vector<float> out = blank(c);
-  request.attend(kernels, three, data, 0, c.tokens, c.tokens, out);
+  request.attend(kernels, three, data, {0, c.tokens, c.tokens}, out);
   EXPECT_TRUE(same_bits(out, expected));
 }
 
@@ -150,11 +150,11 @@ TEST_P(Attention, QueriesMayBeginAnywhereAndSeeMoreOrFewerKeysThanTheyAre) {
   PagedRequest request(random, c);
   request.store(kernels, data, 0, 70);
   std::vector<float> out = blank(c);
-  request.attend(kernels, team, data, 60, 90, 70, out);  // 20 of the queries lie beyond the last key
+  request.attend(kernels, team, data, {60, 90, 70}, out);  // 20 of the queries lie beyond the last key
   const int64_t row = c.q_heads * c.v_dim;
   for (int64_t i = 0; i < 60 * row; ++i) ASSERT_EQ(out[static_cast<size_t>(i)], -7.0F) << "rows of no sequence are not touched";
   for (int64_t i = 60 * row; i < 90 * row; ++i) ASSERT_TRUE(std::isfinite(out[static_cast<size_t>(i)]));
-  request.attend(kernels, team, data, 0, 5, 0, out);  // no key at all
+  request.attend(kernels, team, data, {0, 5, 0}, out);  // no key at all
   for (int64_t i = 0; i < 5 * row; ++i) ASSERT_EQ(out[static_cast<size_t>(i)], 0.0F);
 }
 
@@ -169,7 +169,7 @@ TEST_P(Attention, LargeScoresDoNotOverflow) {
     PagedRequest request(random, c);
     request.store(kernels, data, 0, c.tokens);
     std::vector<float> out = blank(c);
-    request.attend(kernels, team, data, c.tokens - 3, c.tokens, c.tokens, out);
+    request.attend(kernels, team, data, {c.tokens - 3, c.tokens, c.tokens}, out);
     for (size_t i = out.size() - 3 * 4 * 64; i < out.size(); ++i) {
       ASSERT_TRUE(std::isfinite(out[i]));
       ASSERT_LE(std::fabs(out[i]), 6.0F) << "a mean lies among the values";

@@ -26,7 +26,7 @@ struct Problem {
     if (f.storage == DType::kF16)
       for (float& value : w) value = f16_to_f32(f32_to_f16(value));
     if (f.compute == DType::kBF16) x_bf16 = to_bf16(x), x = from_bf16(x_bf16);
-    packed = pack(kernels, f.storage, f.compute, n, k, w.data(), DType::kF32);
+    packed = pack(kernels, {.storage = f.storage, .compute = f.compute, .n = n, .k = k}, w.data(), DType::kF32);
   }
 
   Activation activation(int64_t row, int64_t rows) const {

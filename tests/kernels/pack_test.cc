@@ -39,7 +39,7 @@ TEST_P(Pack, EveryConversionComesBackRowByRow) {
       const int64_t k = random.integer(1, 100);
       const std::vector<float> values = random.normal(n * k);
       const std::vector<uint8_t> src = encode(values, conversion.from);
-      const Packed packed = pack(kernels, conversion.to, DType::kF32, n, k, src.data(), conversion.from);
+      const Packed packed = pack(kernels, {.storage = conversion.to, .compute = DType::kF32, .n = n, .k = k}, src.data(), conversion.from);
       std::vector<float> row(static_cast<size_t>(k));
       for (int64_t r = 0; r < n; ++r) {
         kernels.unpack_row(packed.matrix, r, row.data());
@@ -55,8 +55,9 @@ TEST_P(Pack, AllPathsWriteTheSameBytes) {
   SCOPED_TRACE(random.seed_text());
   for (const Conversion conversion : kConversions) {
     const std::vector<uint8_t> src = encode(random.normal(70 * 45), conversion.from);
-    const Packed mine = pack(kernels, conversion.to, DType::kF32, 70, 45, src.data(), conversion.from);
-    const Packed reference = pack(table(Isa::kRef), conversion.to, DType::kF32, 70, 45, src.data(), conversion.from);
+    const Packed mine = pack(kernels, {.storage = conversion.to, .compute = DType::kF32, .n = 70, .k = 45}, src.data(), conversion.from);
+    const Packed reference =
+        pack(table(Isa::kRef), {.storage = conversion.to, .compute = DType::kF32, .n = 70, .k = 45}, src.data(), conversion.from);
     EXPECT_EQ(std::memcmp(mine.buffer.data(), reference.buffer.data(), mine.matrix.bytes()), 0)
         << dtype_name(conversion.from) << " to " << dtype_name(conversion.to);
   }
@@ -70,9 +71,9 @@ TEST_P(Pack, PiecesOfAnyHeightFromUnalignedColumnSlicesGiveTheWhole) {
     std::vector<uint8_t> bytes = encode(random.normal(n * stride), conversion.from);
     bytes.insert(bytes.begin(), 1, 0);  // safetensors promise no alignment
     const int size = dtype_bytes(conversion.from);
-    Packed whole = make_packed(conversion.to, DType::kF32, n, k);
+    Packed whole = make_packed({.storage = conversion.to, .compute = DType::kF32, .n = n, .k = k});
     kernels.pack_rows(whole.matrix, 0, n, bytes.data() + 1 + skip * size, conversion.from, stride);
-    Packed parts = make_packed(conversion.to, DType::kF32, n, k);
+    Packed parts = make_packed({.storage = conversion.to, .compute = DType::kF32, .n = n, .k = k});
     std::memset(parts.buffer.data(), 0xFF, parts.matrix.bytes());  // pads must be cleared, not assumed clear
     for (int64_t row = 0; row < n;) {
       const int64_t count = std::min(n - row, random.integer(1, 40));
@@ -87,7 +88,7 @@ TEST_P(Pack, PiecesOfAnyHeightFromUnalignedColumnSlicesGiveTheWhole) {
 TEST_P(Pack, CopiesEveryBf16ValueUnchanged) {
   std::vector<uint16_t> src(65536);
   for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<uint16_t>(i);
-  const Packed packed = pack(kernels, DType::kBF16, DType::kBF16, 64, 1024, src.data(), DType::kBF16);
+  const Packed packed = pack(kernels, {.storage = DType::kBF16, .compute = DType::kF32, .n = 64, .k = 1024}, src.data(), DType::kBF16);
   std::vector<float> row(1024);
   for (int64_t r = 0; r < 64; ++r) {
     kernels.unpack_row(packed.matrix, r, row.data());

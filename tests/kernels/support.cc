@@ -53,9 +53,8 @@ std::vector<float> from_bf16(const std::vector<uint16_t>& values) {
   return out;
 }
 
-Packed make_packed(DType storage, DType compute, int64_t n, int64_t k) {
-  Packed packed;
-  packed.matrix = {.storage = storage, .compute = compute, .n = n, .k = k};
+Packed make_packed(const PackedMatrix& shape) {
+  Packed packed{.buffer = {}, .matrix = shape};
   auto buffer = Buffer::allocate(packed.matrix.bytes());
   EXPECT_TRUE(buffer.ok());
   packed.buffer = std::move(buffer).value();
@@ -63,9 +62,9 @@ Packed make_packed(DType storage, DType compute, int64_t n, int64_t k) {
   return packed;
 }
 
-Packed pack(const Kernels& kernels, DType storage, DType compute, int64_t n, int64_t k, const void* src, DType src_dtype) {
-  Packed packed = make_packed(storage, compute, n, k);
-  kernels.pack_rows(packed.matrix, 0, n, src, src_dtype, k);
+Packed pack(const Kernels& kernels, const PackedMatrix& shape, const void* src, DType src_dtype) {
+  Packed packed = make_packed(shape);
+  kernels.pack_rows(packed.matrix, 0, shape.n, src, src_dtype, shape.k);
   return packed;
 }
 

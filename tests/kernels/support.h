@@ -46,9 +46,10 @@ struct Packed {
   Buffer buffer;
   PackedMatrix matrix;
 };
-Packed make_packed(DType storage, DType compute, int64_t n, int64_t k);
+/// `shape` is a matrix without data.
+Packed make_packed(const PackedMatrix& shape);
 /// Packs all rows of `src` in one call.
-Packed pack(const Kernels& kernels, DType storage, DType compute, int64_t n, int64_t k, const void* src, DType src_dtype);
+Packed pack(const Kernels& kernels, const PackedMatrix& shape, const void* src, DType src_dtype);
 
 /// Equal to the bit (NaN equals the same NaN, -0 differs from 0).
 ::testing::AssertionResult same_bits(const std::vector<float>& a, const std::vector<float>& b);

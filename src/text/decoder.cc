@@ -121,6 +121,33 @@ void Decoder::flush(DecodeState& state, std::string& out) const {
   }
 }
 
+std::string Decoder::bytes(std::string_view token) const {
+  std::string text(token);
+  for (const Step& step : steps_) {
+    std::string next;
+    switch (step.kind) {
+      case Kind::kByteLevel:
+        append_unspelled_bytes(next, text);
+        break;
+      case Kind::kByteFallback:
+        if (const std::optional<char> byte = fallback_byte(text)) return std::string(1, *byte);
+        continue;
+      case Kind::kReplace:
+        append_replaced(next, text, step.pattern, step.content);
+        break;
+      case Kind::kMetaspace:
+      case Kind::kBpe:
+        append_replaced(next, text, step.pattern, " ");
+        break;
+      case Kind::kStrip:  // removes what stands at the start of a text
+      case Kind::kJoin:
+        continue;
+    }
+    text = std::move(next);
+  }
+  return text;
+}
+
 void Decoder::run(size_t index, DecodeState& state, std::string_view token, std::string& out) const {
   if (index == steps_.size()) {
     out += token;

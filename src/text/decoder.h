@@ -35,6 +35,8 @@ class Decoder {
   DecodeState start() const;
   /// Appends to `out` the text that `token` makes final.
   void feed(DecodeState& state, std::string_view token, std::string& out) const;
+  /// The bytes that `token` stands for inside a text, whatever its neighbours are; may be part of a character.
+  std::string bytes(std::string_view token) const;
   /// Appends the rest and starts anew.
   void flush(DecodeState& state, std::string& out) const;
 

@@ -13,11 +13,19 @@
 
 namespace lamina {
 
+/// Bytes [begin, end) of a text.
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
+
 struct EncodeOptions {
   /// Put the control tokens of the file's post_processor (BOS, EOS) around the text. Off for chat prompts: their template writes them.
   bool add_special_tokens = true;
   /// Special tokens spelled in the text become those tokens. Off for what a user wrote: then only non-special added tokens do.
   bool match_special = true;
+  /// Ascending ranges of what a user wrote: special tokens match only where they touch none of these. A special token that is searched in
+  /// normalized text does not match at all between its neighbours where normalization changes text that holds such bytes.
+  std::span<const ByteRange> plain = {};
 };
 
 /// A loaded tokenizer. A cheap value: copies share the tables. Const members may be called by several threads at once.
@@ -45,6 +53,8 @@ class Tokenizer {
   /// As written in the file (a byte-level token is spelled in its alphabet). Views this tokenizer's tables.
   std::optional<std::string_view> token(TokenId id) const;
   bool is_special(TokenId id) const;
+  /// What `id` adds inside a text: perhaps part of a character, with the space that its spelling holds. Empty for an id without a token.
+  std::string token_bytes(TokenId id) const;
 
   /// bos_token and eos_token of tokenizer_config.json: none when the file or the key is absent.
   const std::optional<std::string>& bos_token() const;

@@ -81,7 +81,7 @@ Result<const Tokenizer*> Engine::tokenizer() const {
   return &*loaded_.tokenizer;
 }
 
-Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request) {
+Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request, bool* queue_full) {
   const int vocab = checked_cast<int>(loaded_.config.vocab_size);
   LAMINA_TRY(validate(request.sampling, vocab));
   if (!request.sampling.stop.empty()) LAMINA_TRY(tokenizer());
@@ -90,6 +90,7 @@ Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request) {
   }
   const int64_t prompt_tokens = static_cast<int64_t>(request.prompt.size());
   const std::lock_guard lock(mutex_);
+  if (queue_full != nullptr) *queue_full = scheduler_.queue_full();
   const RequestId id(next_id_++);
   LAMINA_TRY(scheduler_.submit({.id = id,
                                 .prompt = std::move(request.prompt),

@@ -94,8 +94,9 @@ class Engine {
   /// Cancels what runs and joins the loop. Streams must be gone.
   ~Engine();
 
-  /// Queues a request; refused (naming the field and what is allowed) when it is invalid or can never fit. Thread-safe.
-  Result<std::unique_ptr<RequestStream>> submit(EngineRequest request);
+  /// Queues a request; refused (naming the field and what is allowed) when it is invalid, can never fit, or the queue is full, in which
+  /// case `queue_full` (when given) is set. Thread-safe.
+  Result<std::unique_ptr<RequestStream>> submit(EngineRequest request, bool* queue_full = nullptr);
   /// Ends a request; its stream gets a last event with kAbort. Thread-safe.
   void cancel(RequestId id);
 
@@ -105,6 +106,8 @@ class Engine {
 
   const EngineInfo& info() const { return loaded_.info; }
   const ModelConfig& config() const { return loaded_.config; }
+  /// What generation_config.json suggests; a request says how it samples.
+  const SamplingParams& sampling_defaults() const { return loaded_.sampling_defaults; }
   /// An error that says so when the folder has no tokenizer.json.
   Result<const Tokenizer*> tokenizer() const;
   ModelRunner& runner() { return *loaded_.runner; }

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "plan/inspect.h"
 
@@ -33,6 +34,19 @@ MemoryRequest memory_request(const EngineOptions& options, const ModelPlan& plan
   request.context_length = plan.context_length;
   request.available = available_memory();
   return request;
+}
+
+SamplingParams suggested_params(const GenerationConfig& generation) {
+  SamplingParams params;
+  const auto apply = [](const auto& value, auto& target) {
+    if (value) target = static_cast<std::decay_t<decltype(target)>>(*value);
+  };
+  apply(generation.temperature, params.temperature);
+  apply(generation.top_p, params.top_p);
+  apply(generation.min_p, params.min_p);
+  apply(generation.repetition_penalty, params.repetition_penalty);
+  if (generation.top_k) params.top_k = *generation.top_k < 1 ? -1 : checked_cast<int>(std::min(*generation.top_k, int64_t{1} << 30));
+  return params;
 }
 
 EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
@@ -72,6 +86,10 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   LoadedModel out;
   LAMINA_ASSIGN(const GenerationConfig generation, load_generation_config(options.model));
   out.eos_token_ids = stop_token_ids(plan.config, generation);
+  out.sampling_defaults = suggested_params(generation);
+  if (const std::string sampling = suggested_sampling(generation); !sampling.empty()) {
+    log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": not applied, a request says how it samples"));
+  }
   LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, plan.config));
   const int cpus = usable_cpus();
   out.team = std::make_unique<ThreadTeam>(options.threads > 0 ? options.threads : cpus, cpus);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/types.h"
 #include "checkpoint/generation_config.h"
 #include "engine/options.h"
 #include "plan/memory.h"
@@ -34,6 +35,7 @@ struct EngineInfo {
 struct LoadedModel {
   ModelConfig config;
   std::vector<TokenId> eos_token_ids;
+  SamplingParams sampling_defaults;    // with what generation_config.json suggests
   std::optional<Tokenizer> tokenizer;  // none when the folder has no tokenizer.json
   EngineInfo info;
   std::unique_ptr<ThreadTeam> team;

@@ -262,8 +262,7 @@ Scheduler::Scheduler(SchedulerConfig config) : impl_(std::make_unique<Impl>(std:
 Scheduler::~Scheduler() = default;
 
 Status Scheduler::submit(SchedulerRequest request) {
-  const int limit = impl_->config.max_queued_requests;
-  if (limit > 0 && waiting() >= limit) return error("the request queue is full: ", limit, " requests wait already");
+  if (queue_full()) return error("the request queue is full: ", waiting(), " requests wait already");
   LAMINA_ASSIGN(LiveRequest admitted, admit_request(impl_->config, std::move(request)));
   admitted.arrival = impl_->arrivals++;
   auto owned = std::make_unique<LiveRequest>(std::move(admitted));
@@ -296,6 +295,11 @@ bool Scheduler::flush_cache() {
   if (!impl_->live.empty()) return false;
   impl_->ledger.flush();
   return true;
+}
+
+bool Scheduler::queue_full() const {
+  const int limit = impl_->config.max_queued_requests;
+  return limit > 0 && waiting() >= limit;
 }
 
 bool Scheduler::idle() const { return impl_->live.empty() && impl_->released.empty() && !impl_->in_flight; }

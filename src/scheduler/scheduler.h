@@ -108,6 +108,8 @@ class Scheduler {
   int64_t held_pages() const;
   int running() const;
   int waiting() const;
+  /// submit() refuses whatever comes.
+  bool queue_full() const;
   int64_t retractions() const;
   double new_token_ratio() const;
 

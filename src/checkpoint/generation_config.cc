@@ -47,4 +47,17 @@ std::vector<int32_t> stop_token_ids(const ModelConfig& config, const GenerationC
   return generation.eos_token_ids.empty() ? config.eos_token_ids : generation.eos_token_ids;
 }
 
+std::string suggested_sampling(const GenerationConfig& generation) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](const char* name, const auto& value) {
+    if (value) parts.push_back(cat(name, " ", *value));
+  };
+  add("temperature", generation.temperature);
+  add("top_k", generation.top_k);
+  add("top_p", generation.top_p);
+  add("min_p", generation.min_p);
+  add("repetition_penalty", generation.repetition_penalty);
+  return join(parts, ", ");
+}
+
 }  // namespace lamina

@@ -29,4 +29,7 @@ Result<GenerationConfig> load_generation_config(const std::string& folder);
 /// The ids that end a sequence: all of generation_config.json when it names any, else those of config.json (as transformers' generate).
 std::vector<int32_t> stop_token_ids(const ModelConfig& config, const GenerationConfig& generation);
 
+/// The sampling that the file suggests: "temperature 0.6, top_p 0.9"; empty when it suggests none.
+std::string suggested_sampling(const GenerationConfig& generation);
+
 }  // namespace lamina

@@ -53,6 +53,8 @@ Bpe::Bpe(Vocab vocab, MergeTable merges, BpeOptions options, std::vector<TokenId
       options_(std::move(options)),
       reserved_(std::move(reserved)),
       unk_id_(vocab_.find(options_.unk_token)),
+      cut_at_marks_(vocab_.find(kSpaceMark).has_value() && !options_.byte_level && !options_.ignore_merges &&
+                    options_.continuing_subword_prefix.empty() && options_.end_of_word_suffix.empty()),
       bytes_are_symbols_(options_.byte_level && !options_.byte_fallback && options_.continuing_subword_prefix.empty() &&
                          options_.end_of_word_suffix.empty()) {
   for (int b = 0; b < 256; ++b) {
@@ -70,7 +72,19 @@ std::optional<TokenId> Bpe::find(std::string_view text) const {
   return id;
 }
 
+// Without a pre-tokenizer a whole text is one word. Cut where no merge can reach over the begin of a space mark, its parts are short and
+// often known to the cache.
 Status Bpe::encode(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const {
+  size_t begin = 0;
+  for (size_t mark = 0; cut_at_marks_ && (mark = word.find(kSpaceMark, mark)) != std::string_view::npos; mark += kSpaceMark.size()) {
+    if (mark == begin || options_.joins_mark[static_cast<uint8_t>(word[mark - 1])]) continue;
+    LAMINA_TRY(encode_part(word.substr(begin, mark - begin), scratch, out));
+    begin = mark;
+  }
+  return encode_part(word.substr(begin), scratch, out);
+}
+
+Status Bpe::encode_part(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const {
   const bool cached = WordCache::fits(word);
   const uint64_t hash = cached ? hash_bytes(word) : 0;
   if (cached) {

@@ -16,6 +16,9 @@
 
 namespace lamina::text {
 
+/// SentencePiece's space.
+inline constexpr std::string_view kSpaceMark = "\u2581";
+
 struct BpeOptions {
   std::string unk_token = {};                  // empty: what has no symbol is dropped
   std::string continuing_subword_prefix = {};  // in front of every symbol but a word's first
@@ -24,6 +27,7 @@ struct BpeOptions {
   bool byte_fallback = false;                  // a symbol that is unknown is spelled by the tokens <0x00> to <0xFF>
   bool ignore_merges = false;                  // a word that is a token is that token
   bool byte_level = false;                     // words are bytes, which the vocabulary spells by the characters of byte_level.h
+  std::array<bool, 256> joins_mark = {};       // by byte: some merge joins a symbol that ends in it with one that begins with kSpaceMark
 };
 
 /// What a thread needs while encoding; reusable, not for two threads at once. The cache belongs to one Bpe.
@@ -49,6 +53,7 @@ class Bpe {
 
  private:
   std::optional<TokenId> find(std::string_view text) const;
+  Status encode_part(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const;
   Status split(std::string_view word, BpeScratch& scratch) const;
   Status split_characters(std::string_view word, BpeScratch& scratch) const;
   bool spell_by_bytes(std::string_view unit, std::vector<TokenId>& ids) const;
@@ -60,6 +65,7 @@ class Bpe {
   BpeOptions options_;
   std::vector<TokenId> reserved_;
   std::optional<TokenId> unk_id_;
+  bool cut_at_marks_;                          // words may be encoded in parts, each from a kSpaceMark to the next
   bool bytes_are_symbols_;                     // byte_level and nothing that needs the spelled characters
   std::array<TokenId, 256> byte_symbols_;      // by byte, of its byte-level character; -1: none
   std::array<TokenId, 256> fallback_symbols_;  // by byte, of the token <0xNN>; -1: none

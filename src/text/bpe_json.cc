@@ -43,7 +43,9 @@ Result<TokenPair> parse_merge(const JsonNode& model, const Json& json, size_t in
   return TokenPair{pair[0].as_string(), pair[1].as_string()};
 }
 
-Result<MergeTable> parse_merges(const JsonNode& model, const Vocab& vocab, std::string_view prefix, const std::vector<TokenId>& reserved) {
+/// Reads the merges; sets options.joins_mark.
+Result<MergeTable> parse_merges(const JsonNode& model, const Vocab& vocab, const std::vector<TokenId>& reserved, BpeOptions& options) {
+  const std::string_view prefix = options.continuing_subword_prefix;
   LAMINA_ASSIGN(const JsonNode node, model.child("merges"));
   if (!node.json().is_array()) return node.expected("an array");
   const Json::Array& items = node.json().as_array();
@@ -63,6 +65,7 @@ Result<MergeTable> parse_merges(const JsonNode& model, const Vocab& vocab, std::
     const std::optional<TokenId> id = vocab.find(joined);
     if (!id) return unknown(joined);
     if (!std::ranges::binary_search(reserved, *id)) table.set(*left, *right, {rank, *id});
+    if (pair.right.starts_with(kSpaceMark) && !pair.left.empty()) options.joins_mark[static_cast<uint8_t>(pair.left.back())] = true;
     ++rank;
   }
   return table;
@@ -101,7 +104,7 @@ Result<Bpe> parse_bpe(const JsonNode& model, bool byte_level, std::vector<TokenI
   LAMINA_ASSIGN(options.byte_fallback, model.boolean_or("byte_fallback", false));
   LAMINA_ASSIGN(options.ignore_merges, model.boolean_or("ignore_merges", false));
   LAMINA_ASSIGN(Vocab vocab, parse_vocab(model));
-  LAMINA_ASSIGN(MergeTable merges, parse_merges(model, vocab, options.continuing_subword_prefix, reserved));
+  LAMINA_ASSIGN(MergeTable merges, parse_merges(model, vocab, reserved, options));
   return Bpe(std::move(vocab), std::move(merges), std::move(options), std::move(reserved));
 }
 

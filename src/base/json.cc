@@ -14,7 +14,7 @@ Json::Json(size_t v) {
   if (v <= static_cast<size_t>(INT64_MAX))
     value_ = static_cast<int64_t>(v);
   else
-    value_ = static_cast<double>(v);
+    value_ = Number{static_cast<double>(v), v};
 }
 
 const char* Json::kind_name() const {
@@ -34,7 +34,12 @@ int64_t Json::as_integer() const {
 
 double Json::as_double() const {
   LAMINA_CHECK(is_number(), "JSON value is no number");
-  return is_integer() ? static_cast<double>(std::get<int64_t>(value_)) : std::get<double>(value_);
+  return is_integer() ? static_cast<double>(std::get<int64_t>(value_)) : std::get<Number>(value_).value;
+}
+
+uint64_t Json::wide_integer() const {
+  const Number* number = std::get_if<Number>(&value_);
+  return number == nullptr ? 0 : number->exact;
 }
 
 const std::string& Json::as_string() const {
@@ -137,7 +142,10 @@ class Writer {
         out_ += cat(value.as_integer());
         break;
       case Json::Kind::kDouble:
-        write_double(out_, value.as_double());
+        if (value.wide_integer() != 0)
+          out_ += cat(value.wide_integer());
+        else
+          write_double(out_, value.as_double());
         break;
       case Json::Kind::kString:
         write_text(value.as_string());
@@ -248,10 +256,7 @@ class Builder {
   bool null() { return add({}); }
   bool boolean(bool value) { return add(value); }
   bool number_integer(number_integer_t value) { return add(int64_t{value}); }
-  bool number_unsigned(number_unsigned_t value) {
-    if (value <= static_cast<uint64_t>(INT64_MAX)) return add(static_cast<int64_t>(value));
-    return add(static_cast<double>(value));
-  }
+  bool number_unsigned(number_unsigned_t value) { return add(size_t{value}); }
   bool number_float(number_float_t value, const string_t&) { return add(value); }
   bool string(string_t& value) { return add(std::move(value)); }
   bool binary(binary_t&) { return false; }

@@ -25,8 +25,8 @@ class Json {
   Json(bool v) : value_(v) {}                           // NOLINT(google-explicit-constructor)
   Json(int v) : value_(int64_t{v}) {}                   // NOLINT(google-explicit-constructor)
   Json(int64_t v) : value_(v) {}                        // NOLINT(google-explicit-constructor)
-  Json(size_t v);                                       // NOLINT(google-explicit-constructor): beyond int64 a double, as parse_json does
-  Json(double v) : value_(v) {}                         // NOLINT(google-explicit-constructor)
+  Json(size_t v);                                       // NOLINT(google-explicit-constructor): beyond int64 a wide integer
+  Json(double v) : value_(Number{v}) {}                 // NOLINT(google-explicit-constructor)
   Json(const char* v) : value_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
   Json(std::string_view v) : value_(std::string(v)) {}  // NOLINT(google-explicit-constructor)
   Json(std::string v) : value_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
@@ -50,6 +50,8 @@ class Json {
   bool as_bool() const;
   int64_t as_integer() const;
   double as_double() const;
+  /// The exact value of an integer beyond int64 and within uint64, whose kind is kDouble; 0 for everything else.
+  uint64_t wide_integer() const;
   const std::string& as_string() const;
   const Array& as_array() const;
   Array& as_array();
@@ -70,7 +72,12 @@ class Json {
   friend bool operator==(const Json&, const Json&) = default;
 
  private:
-  std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
+  struct Number {
+    double value;
+    uint64_t exact = 0;  // what wide_integer() says
+    friend bool operator==(const Number&, const Number&) = default;
+  };
+  std::variant<std::monostate, bool, int64_t, Number, std::string, Array, Object> value_;
 };
 
 struct JsonLimits {
@@ -79,7 +86,7 @@ struct JsonLimits {
 };
 
 /// Parses one JSON document of valid UTF-8. Refuses duplicate keys, lone surrogates, depth and size over the limits, trailing
-/// text, numbers beyond double; integers beyond int64 become doubles. The error names `what` (a file name, "request body") and the byte
+/// text, numbers beyond double; integers beyond int64 become doubles (which keep their exact value up to uint64). The error names `what` (a file name, "request body") and the byte
 /// offset.
 Result<Json> parse_json(std::string_view text, std::string_view what, JsonLimits limits = {});
 

@@ -1,5 +1,7 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
+
 #include "base/utf8.h"
 #include "text/unicode_class.h"
 #include "text/vocab.h"
@@ -70,12 +72,13 @@ void TokenFinder::add(std::string_view content, size_t token) {
   if (tokens_[node] == kNone) tokens_[node] = token;
 }
 
-std::optional<TokenFinder::Match> TokenFinder::find(std::string_view text, size_t from) const {
+template <class Accepts>
+std::optional<TokenFinder::Match> TokenFinder::find(std::string_view text, size_t from, Accepts accepts) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
     uint32_t node = root_[static_cast<uint8_t>(text[begin])];
     std::optional<Match> longest;
     for (size_t end = begin + 1; node != 0; ++end) {
-      if (tokens_[node] != kNone) longest = Match{begin, end, tokens_[node]};
+      if (tokens_[node] != kNone && accepts(Match{begin, end, tokens_[node]})) longest = Match{begin, end, tokens_[node]};
       if (end == text.size()) break;
       const auto child = children_.find(uint64_t{node} << 8 | static_cast<uint8_t>(text[end]));
       node = child == children_.end() ? 0 : child->second;
@@ -103,13 +106,26 @@ const AddedToken* AddedTokens::by_content(std::string_view content) const {
   return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
-void AddedTokens::split(std::string_view text, bool normalized, bool match_special, std::vector<Piece>& pieces) const {
+bool SpecialMatching::allows(size_t begin, size_t end) const {
+  const auto next = std::ranges::upper_bound(plain, offset + begin, {}, &ByteRange::end);
+  return next == plain.end() || next->begin >= offset + end;
+}
+
+SpecialMatching SpecialMatching::inside(size_t begin, size_t end, bool same) const {
+  if (same) return {allowed, plain, offset + begin};
+  return {allowed && allows(begin, end)};
+}
+
+void AddedTokens::split(std::string_view text, bool normalized, const SpecialMatching& special, std::vector<Piece>& pieces) const {
   const TokenFinder& finder = finders_[normalized];
+  const auto accepts = [&](const TokenFinder::Match& match) {
+    return special.plain.empty() || !tokens_[match.token].special || special.allows(match.begin, match.end);
+  };
   size_t covered = 0;
-  for (size_t from = 0; const auto match = finder.empty() ? std::nullopt : finder.find(text, from);) {
+  for (size_t from = 0; const auto match = finder.empty() ? std::nullopt : finder.find(text, from, accepts);) {
     const AddedToken& token = tokens_[match->token];
     from = match->end;
-    if (token.special && !match_special) continue;
+    if (token.special && !special.allowed) continue;
     if (token.single_word &&
         (ends_with_word_character(text.substr(0, match->begin)) || starts_with_word_character(text.substr(match->end))))
       continue;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "api/types.h"
 #include "base/result.h"
 #include "text/json_node.h"
+#include "text/tokenizer.h"
 
 namespace lamina::text {
 
@@ -39,7 +41,9 @@ class TokenFinder {
   /// `content` is not empty; a string added twice keeps its first token.
   void add(std::string_view content, size_t token);
   bool empty() const { return tokens_.size() == 1; }
-  std::optional<Match> find(std::string_view text, size_t from) const;
+  /// Matches for which `accepts` is false are none.
+  template <class Accepts>
+  std::optional<Match> find(std::string_view text, size_t from, Accepts accepts) const;
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
@@ -47,6 +51,17 @@ class TokenFinder {
   std::vector<uint32_t> root_;                       // children of the root, by byte
   std::unordered_map<uint64_t, uint32_t> children_;  // of the other nodes, by node << 8 | byte
   std::vector<size_t> tokens_;                       // by node: the token that ends there
+};
+
+/// Where special tokens match.
+struct SpecialMatching {
+  bool allowed = true;
+  std::span<const ByteRange> plain = {};  // ascending; no special token touches them
+  size_t offset = 0;                      // of the text that is searched, inside the one that `plain` counts in
+
+  bool allows(size_t begin, size_t end) const;
+  /// For the bytes [begin, end) of the text, normalized; `same`: normalization left them as they are, so that offsets hold.
+  SpecialMatching inside(size_t begin, size_t end, bool same) const;
 };
 
 /// Cuts text at the tokens that a finder finds, by the flags of each token.
@@ -62,9 +77,9 @@ class AddedTokens {
     const AddedToken* token = nullptr;
     size_t begin = 0, end = 0;
   };
-  /// The pieces of `text` (valid UTF-8) by the tokens whose flag `normalized` is as given. With match_special false, special tokens are
-  /// plain text.
-  void split(std::string_view text, bool normalized, bool match_special, std::vector<Piece>& pieces) const;
+  /// The pieces of `text` (valid UTF-8) by the tokens whose flag `normalized` is as given. Where `special` does not allow them, special
+  /// tokens are plain text.
+  void split(std::string_view text, bool normalized, const SpecialMatching& special, std::vector<Piece>& pieces) const;
   bool any(bool normalized) const { return !finders_[normalized].empty(); }
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }

@@ -40,9 +40,10 @@ class BorrowedScratch {
 
 }  // namespace
 
-Status Tokenizer::Tables::encode(std::string_view text, bool match_special, EncodeScratch& scratch, std::vector<TokenId>& ids) const {
+Status Tokenizer::Tables::encode(std::string_view text, const text::SpecialMatching& special, EncodeScratch& scratch,
+                                 std::vector<TokenId>& ids) const {
   scratch.pieces.clear();
-  added.split(text, false, match_special, scratch.pieces);
+  added.split(text, false, special, scratch.pieces);
   for (const text::AddedTokens::Piece& piece : scratch.pieces) {
     if (piece.token != nullptr) {
       ids.push_back(piece.token->id);
@@ -51,7 +52,7 @@ Status Tokenizer::Tables::encode(std::string_view text, bool match_special, Enco
     const std::string_view part = text.substr(piece.begin, piece.end - piece.begin);
     LAMINA_ASSIGN(const std::string_view normalized, normalizer.apply(part, scratch.normalized, scratch.match));
     scratch.inner_pieces.clear();
-    added.split(normalized, true, match_special, scratch.inner_pieces);
+    added.split(normalized, true, special.inside(piece.begin, piece.end, normalized == part), scratch.inner_pieces);
     for (const text::AddedTokens::Piece& inner : scratch.inner_pieces) {
       if (inner.token != nullptr) {
         ids.push_back(inner.token->id);
@@ -84,7 +85,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOpti
   std::vector<TokenId> ids;
   if (options.add_special_tokens) ids = post.prefix;
   BorrowedScratch scratch(tables_->mutex, tables_->idle, text.size());
-  LAMINA_TRY(tables_->encode(text, options.match_special, *scratch, ids));
+  LAMINA_TRY(tables_->encode(text, {options.match_special, options.plain}, *scratch, ids));
   if (options.add_special_tokens) ids.insert(ids.end(), post.suffix.begin(), post.suffix.end());
   return ids;
 }

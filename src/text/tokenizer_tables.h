@@ -44,7 +44,7 @@ struct Tokenizer::Tables {
   Tables(text::Normalizer n, text::PreTokenizer p, text::Bpe m, text::AddedTokens a)
       : normalizer(std::move(n)), pre_tokenizer(std::move(p)), model(std::move(m)), added(std::move(a)) {}
 
-  Status encode(std::string_view text, bool match_special, EncodeScratch& scratch, std::vector<TokenId>& ids) const;
+  Status encode(std::string_view text, const text::SpecialMatching& special, EncodeScratch& scratch, std::vector<TokenId>& ids) const;
   /// What the decoder is given for `id`.
   std::optional<std::string_view> decoded_token(TokenId id, bool skip_special) const;
 

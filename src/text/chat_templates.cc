@@ -58,6 +58,7 @@ Result<std::vector<Source>> sources_of(const JsonNode& config, const std::string
 }  // namespace
 
 Result<ChatTemplates> ChatTemplates::load(const std::string& folder, const std::string& template_file) {
+  if (!is_directory(folder)) return error(folder, ": no such folder");
   ChatTemplates out;
   std::vector<Source> sources;
   const std::string config_path = folder + "/tokenizer_config.json";

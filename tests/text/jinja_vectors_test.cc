@@ -4,43 +4,10 @@
 #include <cstdio>
 
 #include "base/strings.h"
-#include "tests/text/vectors.h"
-#include "text/chat_template.h"
+#include "tests/text/chat_vectors.h"
 
 namespace lamina::text_test {
 namespace {
-
-const std::string kChatFolder = LAMINA_SOURCE_DIR "/../shared/golden/chat";
-
-const std::tm kNow = parse_time("2025-07-04T09:08:07").value();
-
-/// The names of the template files, without ".json"; empty where the vectors are absent.
-std::vector<std::string> template_names() {
-  std::vector<std::string> names;
-  const Result<std::vector<std::string>> files = list_folder(kChatFolder);
-  if (!files.ok()) return names;
-  for (const std::string& file : *files)
-    if (file.ends_with(".json") && file != "jinja_features.json") names.push_back(file.substr(0, file.size() - 5));
-  return names;
-}
-
-SpecialTokens special_tokens(const Json& golden) {
-  SpecialTokens tokens;
-  for (const auto& [name, text] : golden.find("special_tokens")->as_object())
-    if (text.is_string()) tokens.emplace_back(name, text.as_string());
-  return tokens;
-}
-
-Result<std::vector<TemplateSpan>> render(const ChatTemplate& compiled, const Json& c, const SpecialTokens& tokens) {
-  const Json* prompt = c.find("add_generation_prompt");
-  return compiled.render({.messages = *c.find("messages"),
-                          .tools = c.find("tools"),
-                          .documents = c.find("documents"),
-                          .add_generation_prompt = prompt != nullptr && prompt->as_bool(),
-                          .extra = c.find("extra"),
-                          .special_tokens = tokens,
-                          .now = kNow});
-}
 
 /// Whether what was rendered, or why not, is what the vector says.
 bool agrees(const Json& c, const Result<std::vector<TemplateSpan>>& spans, std::string& found) {
@@ -56,11 +23,11 @@ std::string wanted(const Json& c) {
 }
 
 TEST(ChatVectors, RenderAsJinja2Does) {
-  const std::vector<std::string> names = template_names();
+  const std::vector<std::string> names = chat_template_names();
   if (names.empty()) GTEST_SKIP() << "no vectors at " << kChatFolder;
   size_t cases = 0;
   for (const std::string& name : names) {
-    const Json golden = *read_json(kChatFolder + "/" + name + ".json");
+    const Json golden = chat_vectors(name);
     const Result<ChatTemplate> compiled = ChatTemplate::compile(golden.find("template")->as_string(), name);
     if (!compiled.ok()) {
       ADD_FAILURE() << compiled.error().message;
@@ -69,9 +36,9 @@ TEST(ChatVectors, RenderAsJinja2Does) {
     const SpecialTokens tokens = special_tokens(golden);
     for (const Json& c : golden.find("cases")->as_array()) {
       std::string found;
-      EXPECT_TRUE(agrees(c, render(*compiled, c, tokens), found)) << name << ": " << c.find("name")->as_string() << "\n--- found\n"
-                                                                  << found << "\n--- expected\n"
-                                                                  << wanted(c);
+      EXPECT_TRUE(agrees(c, render_case(*compiled, c, tokens), found)) << name << ": " << c.find("name")->as_string() << "\n--- found\n"
+                                                                       << found << "\n--- expected\n"
+                                                                       << wanted(c);
       ++cases;
     }
   }
@@ -82,7 +49,7 @@ TEST(ChatVectors, RenderAsJinja2Does) {
 Result<std::string> feature(const std::string& source, const Json& context) {
   LAMINA_ASSIGN(const ChatTemplate compiled, ChatTemplate::compile(source, "template"));
   const Json none;
-  LAMINA_ASSIGN(const std::vector<TemplateSpan> spans, compiled.render({.messages = none, .extra = &context, .now = kNow}));
+  LAMINA_ASSIGN(const std::vector<TemplateSpan> spans, compiled.render({.messages = none, .extra = &context, .now = vectors_time()}));
   return joined_text(spans);
 }
 

@@ -11,7 +11,8 @@ class AttributePath {
   AttributePath() = default;  // the value itself
   /// `path`: text, or an integer.
   static Result<AttributePath> parse(Runtime& runtime, const Value& path);
-  Result<Value> from(Runtime& runtime, const Value& value) const;
+  /// Where a step is undefined, `otherwise` (when given) goes on in its place.
+  Result<Value> from(Runtime& runtime, const Value& value, const Value* otherwise = nullptr) const;
 
  private:
   std::vector<Value> parts_;

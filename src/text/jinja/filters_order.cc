@@ -135,10 +135,8 @@ Result<Value> filter_groupby(Runtime& runtime, const Value& self, const Bound& a
   LAMINA_ASSIGN(const AttributePath path, AttributePath::parse(runtime, arguments.value(0)));
   std::vector<Value> values, keys;
   for (const Value& each : items) {
-    LAMINA_ASSIGN(Value value, path.from(runtime, each));
-    if (value.is_undefined() && arguments.set(1)) value = arguments.value(1);
-    values.push_back(value);
-    keys.push_back(comparable(runtime, value, flag_or(arguments, 2, false)));
+    LAMINA_ASSIGN(values.emplace_back(), path.from(runtime, each, arguments.set(1) ? &arguments.value(1) : nullptr));
+    keys.push_back(comparable(runtime, values.back(), flag_or(arguments, 2, false)));
   }
   LAMINA_ASSIGN(const std::vector<size_t> places, sorted_places(runtime, keys, false));
   std::vector<Value> groups, members;

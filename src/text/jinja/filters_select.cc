@@ -50,11 +50,13 @@ Result<Value> selected(Runtime& runtime, const Value& self, const AttributePath&
 }
 
 Result<Value> select(Runtime& runtime, const Value& self, const Bound& arguments, bool wanted) {
+  if (!truthy(self)) return runtime.generator({});  // None too: templates rely on it
   LAMINA_ASSIGN(const Condition condition, Condition::parse(arguments.all, 0));
   return selected(runtime, self, AttributePath(), condition, wanted);
 }
 
 Result<Value> select_by_attribute(Runtime& runtime, const Value& self, const Bound& arguments, bool wanted) {
+  if (!truthy(self)) return runtime.generator({});
   if (arguments.all.positional.empty()) return error("the name of an attribute is missing");
   LAMINA_ASSIGN(const AttributePath path, AttributePath::parse(runtime, arguments.all.positional[0]));
   LAMINA_ASSIGN(const Condition condition, Condition::parse(arguments.all, 1));
@@ -67,12 +69,11 @@ Result<Value> map_attribute(Runtime& runtime, std::span<const Value> items, cons
   if (attribute == nullptr) return error("map needs the name of a filter, or attribute=");
   for (const NamedArgument& named : arguments.named)
     if (named.name != "attribute" && named.name != "default") return error("map() has no argument '", named.name, "'");
+  if (otherwise != nullptr && otherwise->is_none()) otherwise = nullptr;
   LAMINA_ASSIGN(const AttributePath path, AttributePath::parse(runtime, *attribute));
   std::vector<Value> out;
   for (const Value& each : items) {
-    LAMINA_ASSIGN(Value value, path.from(runtime, each));
-    if (value.is_undefined() && otherwise != nullptr && !otherwise->is_none()) value = *otherwise;
-    out.push_back(value);
+    LAMINA_ASSIGN(out.emplace_back(), path.from(runtime, each, otherwise));
     LAMINA_TRY(runtime.check());
   }
   return runtime.generator(out);
@@ -81,6 +82,7 @@ Result<Value> map_attribute(Runtime& runtime, std::span<const Value> items, cons
 }  // namespace
 
 Result<Value> filter_map(Runtime& runtime, const Value& self, const Bound& arguments) {
+  if (!truthy(self)) return runtime.generator({});
   LAMINA_ASSIGN(const std::span<const Value> items, elements(runtime, self));
   const Arguments& all = arguments.all;
   if (all.positional.empty()) return map_attribute(runtime, items, all);

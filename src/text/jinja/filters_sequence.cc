@@ -26,10 +26,11 @@ Result<AttributePath> AttributePath::parse(Runtime& runtime, const Value& path) 
   return out;
 }
 
-Result<Value> AttributePath::from(Runtime& runtime, const Value& value) const {
+Result<Value> AttributePath::from(Runtime& runtime, const Value& value, const Value* otherwise) const {
   Value at = value;
   for (const Value& part : parts_) {
     LAMINA_ASSIGN(at, item(runtime, at, part));
+    if (at.is_undefined() && otherwise != nullptr) at = *otherwise;
   }
   runtime.work(1 + parts_.size());
   return at;

@@ -110,6 +110,8 @@ class Engine {
   const SamplingParams& sampling_defaults() const { return loaded_.sampling_defaults; }
   /// An error that says so when the folder has no tokenizer.json.
   Result<const Tokenizer*> tokenizer() const;
+  /// Compiled at the start; empty when the checkpoint has none.
+  const ChatTemplates& chat_templates() const { return loaded_.chat_templates; }
   ModelRunner& runner() { return *loaded_.runner; }
 
  private:

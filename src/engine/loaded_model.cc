@@ -22,6 +22,12 @@ Result<std::optional<Tokenizer>> load_tokenizer(const EngineOptions& options, co
   return std::optional<Tokenizer>(std::move(tokenizer));
 }
 
+Result<ChatTemplates> load_templates(const EngineOptions& options) {
+  Result<ChatTemplates> templates = ChatTemplates::load(options.model, options.chat_template);
+  if (templates.ok() || !options.chat_template.empty()) return templates;
+  return error(templates.error().message, " (--chat-template FILE gives another template)");
+}
+
 MemoryRequest memory_request(const EngineOptions& options, const ModelPlan& plan, int threads) {
   MemoryRequest request;
   request.step_rows = std::max(options.chunked_prefill_size, options.max_running_requests);
@@ -91,6 +97,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
     log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": not applied, a request says how it samples"));
   }
   LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, plan.config));
+  LAMINA_ASSIGN(out.chat_templates, load_templates(options));
   const int cpus = usable_cpus();
   out.team = std::make_unique<ThreadTeam>(options.threads > 0 ? options.threads : cpus, cpus);
   out.info = describe(options, plan);

@@ -1,5 +1,5 @@
 #pragma once
-// Start-up: config -> file headers and audit of names and shapes -> tokenizer -> memory plan -> reserve -> load.
+// Start-up: config -> file headers and audit of names and shapes -> tokenizer -> chat templates -> memory plan -> reserve -> load.
 
 #include <memory>
 #include <optional>
@@ -11,6 +11,7 @@
 #include "engine/options.h"
 #include "plan/memory.h"
 #include "runner/model_runner.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace lamina {
@@ -37,6 +38,7 @@ struct LoadedModel {
   std::vector<TokenId> eos_token_ids;
   SamplingParams sampling_defaults;    // with what generation_config.json suggests
   std::optional<Tokenizer> tokenizer;  // none when the folder has no tokenizer.json
+  ChatTemplates chat_templates;        // none when the folder has none
   EngineInfo info;
   std::unique_ptr<ThreadTeam> team;
   std::unique_ptr<ModelRunner> runner;

@@ -18,7 +18,8 @@ struct EngineOptions : PlanOptions {
   int max_queued_requests = 0;           // 0: no limit
   int mixed_prefill_size = 32;           // prompt tokens of a step that also decodes; 0: as chunked_prefill_size
   double schedule_conservativeness = 1.0;
-  int threads = 0;  // 0: what affinity and cgroups allow
+  int threads = 0;            // 0: what affinity and cgroups allow
+  std::string chat_template;  // a file instead of the checkpoint's template; empty: that one
 };
 
 /// Checks ranges and spellings; the error names the flag, the value and what is allowed.

@@ -1,6 +1,4 @@
 // /v1/completions
-#include <algorithm>
-
 #include "server/generation.h"
 #include "server/handlers.h"
 #include "server/logprobs.h"
@@ -19,7 +17,7 @@ class CompletionFormat final : public AnswerFormat {
  public:
   CompletionFormat(const ServerContext& context, const CompletionFields& fields)
       : tokenizer_(context.tokenizer()),
-        model_(context.model_id),
+        head_{.id = fields.common.id, .object = "text_completion", .model = context.model_id},
         fields_(fields.common),
         logprobs_(fields.logprobs ? static_cast<int>(*fields.logprobs) : -1),
         echo_(fields.echo),
@@ -30,28 +28,16 @@ class CompletionFormat final : public AnswerFormat {
   Json whole(const std::vector<Answer>& answers) override;
 
  private:
-  Json object(const Answer* any) const;
   Json choice(const Answer& answer, std::string text, Json logprobs) const;
   void add_prompt(CompletionLogprobs& out, const Answer& answer) const;
 
   const Tokenizer* tokenizer_;
-  std::string model_;
+  ObjectHead head_;
   GenerateFields fields_;
   int logprobs_;
   bool echo_;
   std::vector<int64_t> offsets_;  // of a stream's choices: characters of the tokens shown so far
-  int64_t created_ = unix_time();
 };
-
-Json CompletionFormat::object(const Answer* any) const {
-  Json out;
-  out.set("id", fields_.id);
-  out.set("object", "text_completion");
-  out.set("created", created_);
-  out.set("model", model_);
-  if (any != nullptr) out.set("seed", Json(static_cast<int64_t>(any->seed)));
-  return out;
-}
 
 Json CompletionFormat::choice(const Answer& answer, std::string text, Json logprobs) const {
   Json out;
@@ -80,7 +66,7 @@ std::vector<Json> CompletionFormat::chunks(const Answer& answer, const EngineEve
     offset = entries.offset();
     logprobs = std::move(entries).json();
   }
-  Json out = object(&answer);
+  Json out = head_.json();
   out.set("choices", Json(Json::Array{choice(answer, std::move(text), std::move(logprobs))}));
   if (fields_.continuous_usage) {
     out.set("usage", usage_json(std::span(&answer, 1), 1));
@@ -92,7 +78,7 @@ std::vector<Json> CompletionFormat::chunks(const Answer& answer, const EngineEve
 
 std::vector<Json> CompletionFormat::tail(const std::vector<Answer>& answers) {
   if (!fields_.include_usage) return {};
-  Json out = object(nullptr);
+  Json out = head_.json();
   out.set("choices", Json::array());
   out.set("usage", usage_json(answers, fields_.n));
   return {std::move(out)};
@@ -110,18 +96,19 @@ Json CompletionFormat::whole(const std::vector<Answer>& answers) {
     }
     choices.push(choice(answer, echo_ ? answer.prompt->text + answer.text : answer.text, std::move(logprobs)));
   }
-  Json out = object(&answers.front());
+  Json out = head_.json();
+  out.set("seed", Json(static_cast<int64_t>(answers.front().seed)));
   out.set("choices", std::move(choices));
   out.set("usage", usage_json(answers, fields_.n));
   return out;
 }
 
 Fault read(ServerContext& context, const Json& body, CompletionFields& out) {
-  std::vector<Field> fields = sampling_fields(context, out.common);
+  std::vector<Field> fields = openai_fields(context, out.common);
   const auto prompts = [&](const Json& v, std::string_view name) { return read_prompts(context, v, name, out.prompts); };
   fields.push_back({"prompt", prompts});
   fields.push_back({"max_tokens", &out.max_tokens, 0});
-  fields.push_back({"logprobs", &out.logprobs, 0, 100});
+  fields.push_back({"logprobs", &out.logprobs, 0, kMostAlternatives});
   fields.push_back({"best_of", &out.best_of, 1, 128});
   fields.push_back({"echo", &out.echo});
   fields.push_back({"suffix", NotBuilt{}});
@@ -129,9 +116,9 @@ Fault read(ServerContext& context, const Json& body, CompletionFields& out) {
   if (out.prompts.empty()) return bad_field("prompt", "is missing or holds nothing");
   if (out.best_of && *out.best_of != out.common.n) return bad_field("best_of", "must equal `n`: answers are not ranked here");
   if (out.max_tokens.value_or(1) == 0 && !out.echo) return bad_field("max_tokens", "must be at least 1, or 0 together with `echo`");
-  constexpr int64_t kDefaultTokens = 16, kMostTokens = int64_t{1} << 30;  // the engine cuts it to what the context leaves
+  constexpr int64_t kDefaultTokens = 16;
   SamplingParams& sampling = out.common.sampling;
-  sampling.max_new_tokens = static_cast<int>(std::min(out.max_tokens.value_or(kDefaultTokens), kMostTokens));
+  sampling.max_new_tokens = token_limit(out.max_tokens.value_or(kDefaultTokens));
   if (out.logprobs) sampling.top_logprobs = static_cast<int>(*out.logprobs);
   sampling.prompt_logprobs = out.logprobs && out.echo;
   return check_generation(context, out.common);

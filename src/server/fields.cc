@@ -1,4 +1,5 @@
 // Fields and checks that the generating endpoints share.
+#include <algorithm>
 #include <charconv>
 
 #include "api/sampling.h"
@@ -30,24 +31,27 @@ Fault read_stream_options(const Json& value, std::string_view name, GenerateFiel
   return read_fields(value, {{"include_usage", &fields.include_usage}, {"continuous_usage_stats", &fields.continuous_usage}});
 }
 
+Fault read_response_format(const Json& value, std::string_view name) {
+  if (!value.is_object()) return bad_field(name, cat("must be an object, not ", value.kind_name()));
+  const Json* type = value.find("type");
+  if (type != nullptr && *type == Json("text")) return std::nullopt;
+  return bad_field(name, "is not supported by this server unless its type is \"text\"");
+}
+
+}  // namespace
+
 Fault read_seed(const Json& value, std::string_view name, std::optional<uint64_t>& out) {
   if (!value.is_integer()) return bad_field(name, cat("must be an integer below 2^63, not ", shown(value)));
   out = static_cast<uint64_t>(value.as_integer());
   return std::nullopt;
 }
 
-}  // namespace
-
 std::vector<Field> sampling_fields(const ServerContext& context, GenerateFields& fields) {
   SamplingParams& s = fields.sampling;
   s = context.defaults;
   const int vocab = context.vocab();
   return {
-      {"model", &fields.model, 0, 1024},
       {"n", &fields.n, 1, 128},
-      {"stream", &fields.stream},
-      {"stream_options", [&fields](const Json& v, std::string_view name) { return read_stream_options(v, name, fields); }},
-      {"seed", [&s](const Json& v, std::string_view name) { return read_seed(v, name, s.seed); }},
       {"stop", [&s](const Json& v, std::string_view name) { return read_strings(v, name, kMaxStops, kMaxStopBytes, s.stop); }},
       {"stop_token_ids", [&s, vocab](const Json& v, std::string_view name) { return read_ids(v, name, vocab, s.stop_token_ids); }},
       {"logit_bias", [&s, vocab](const Json& v, std::string_view name) { return read_logit_bias(v, name, vocab, s.logit_bias); }},
@@ -58,32 +62,48 @@ std::vector<Field> sampling_fields(const ServerContext& context, GenerateFields&
       {"repetition_penalty", &s.repetition_penalty},
       {"presence_penalty", &s.presence_penalty},
       {"frequency_penalty", &s.frequency_penalty},
-      {"min_tokens", &s.min_new_tokens, 0},
       {"ignore_eos", &s.ignore_eos},
       {"skip_special_tokens", &fields.skip_special_tokens},
-      {"cache_salt", &fields.cache_salt, 0, 1024},
-      {"rid", &fields.id, 0, 256},
-      {"user", NoEffect{}},
-      {"metadata", NoEffect{}},
-      {"store", NoEffect{}},
-      {"service_tier", NoEffect{}},
-      {"response_format", NotBuilt{}},
       {"json_schema", NotBuilt{}},
       {"regex", NotBuilt{}},
       {"ebnf", NotBuilt{}},
       {"structural_tag", NotBuilt{}},
+      {"stop_regex", NotBuilt{}},
+      {"no_stop_trim", NotBuilt{}},
+      {"custom_params", NotBuilt{}},
+  };
+}
+
+std::vector<Field> openai_fields(const ServerContext& context, GenerateFields& fields) {
+  std::vector<Field> out = sampling_fields(context, fields);
+  SamplingParams& s = fields.sampling;
+  const std::vector<Field> more = {
+      {"model", &fields.model, 0, 1024},
+      {"stream", &fields.stream},
+      {"stream_options", [&fields](const Json& v, std::string_view name) { return read_stream_options(v, name, fields); }},
+      {"seed", [&s](const Json& v, std::string_view name) { return read_seed(v, name, s.seed); }},
+      {"min_tokens", &s.min_new_tokens, 0},
+      {"cache_salt", &fields.cache_salt, 0, 1024},
+      {"rid", &fields.id, 0, 256},
+      {"response_format", read_response_format},
+      {"user", NoEffect{}},
+      {"metadata", NoEffect{}},
+      {"store", NoEffect{}},
+      {"service_tier", NoEffect{}},
+      {"priority", NotBuilt{}},
+      {"lora_path", NotBuilt{}},
+      {"custom_logit_processor", NotBuilt{}},
+      {"return_hidden_states", NotBuilt{}},
       {"guided_json", NotBuilt{}},
       {"guided_regex", NotBuilt{}},
       {"guided_grammar", NotBuilt{}},
       {"guided_choice", NotBuilt{}},
-      {"stop_regex", NotBuilt{}},
-      {"no_stop_trim", NotBuilt{}},
-      {"lora_path", NotBuilt{}},
-      {"priority", NotBuilt{}},
-      {"custom_logit_processor", NotBuilt{}},
-      {"return_hidden_states", NotBuilt{}},
   };
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
 }
+
+int token_limit(int64_t wanted) { return static_cast<int>(std::min(wanted, int64_t{1} << 30)); }
 
 Fault check_model(const ServerContext& context, const std::string& model) {
   if (model.empty() || model == context.model_id) return std::nullopt;

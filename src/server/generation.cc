@@ -180,6 +180,15 @@ Fault start_generation(ServerContext& context, GenerationPlan plan, std::unique_
   return std::nullopt;
 }
 
+Json ObjectHead::json() const {
+  Json out;
+  out.set("id", id);
+  out.set("object", object);
+  out.set("created", created);
+  out.set("model", model);
+  return out;
+}
+
 Json usage_json(std::span<const Answer> answers, int n) {
   int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   for (const Answer& answer : answers) {

@@ -72,8 +72,14 @@ struct GenerationPlan {
 /// Checks and submits. The reply is a stream or waits for the end, as the fields say; on a fault nothing runs.
 Fault start_generation(ServerContext& context, GenerationPlan plan, std::unique_ptr<AnswerFormat> format, Reply& reply);
 
-/// Sampling fields that all OpenAI endpoints share, for read_fields; `fields` is filled and outlives the table.
+/// Sampling fields that all generating endpoints share, for read_fields. `fields` gets the server's defaults at once, is filled when the
+/// table is used and outlives it.
 std::vector<Field> sampling_fields(const ServerContext& context, GenerateFields& fields);
+/// Besides them what OpenAI's endpoints share.
+std::vector<Field> openai_fields(const ServerContext& context, GenerateFields& fields);
+Fault read_seed(const Json& value, std::string_view name, std::optional<uint64_t>& out);
+/// Cuts a limit that is beyond all contexts; the engine cuts it to what the request's context leaves.
+int token_limit(int64_t wanted);
 /// What read_fields cannot check: the model's name, ranges of the sampling parameters.
 Fault check_generation(const ServerContext& context, const GenerateFields& fields);
 Fault check_model(const ServerContext& context, const std::string& model);
@@ -81,6 +87,14 @@ Fault check_model(const ServerContext& context, const std::string& model);
 /// A string, [string], [ids] or [[ids]] as prompts; strings are encoded with the tokenizer's special tokens, ids are taken as they are.
 Fault read_prompts(const ServerContext& context, const Json& value, std::string_view name, std::vector<Prompt>& out);
 Fault encode_prompt(const ServerContext& context, const std::string& text, std::string_view name, Prompt& out);
+
+/// What all objects of an answer begin with.
+struct ObjectHead {
+  std::string id, object, model;
+  int64_t created = unix_time();
+
+  Json json() const;
+};
 
 /// Tokens of all prompts, each once, and of all answers.
 Json usage_json(std::span<const Answer> answers, int n);

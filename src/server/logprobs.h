@@ -10,6 +10,9 @@
 
 namespace lamina::server {
 
+/// Likeliest tokens that a request may ask for at each position.
+inline constexpr int kMostAlternatives = 100;
+
 /// Completions: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, parallel arrays, grown token by token.
 class CompletionLogprobs {
  public:

@@ -11,9 +11,13 @@ namespace {
 constexpr std::string_view kGet = "GET", kPost = "POST", kGetPost = "GET, POST";
 
 constexpr Route kRoutes[] = {
-    {kGet, "/v1/models", false, list_models},
-    {kGet, "/v1/models/", false, get_model},
-    {kPost, "/v1/completions", true, completions},
+    {kGet, "/v1/models", false, list_models},         {kGet, "/v1/models/", false, get_model},
+    {kPost, "/v1/completions", true, completions},    {kPost, "/v1/chat/completions", true, chat_completions},
+    {kPost, "/v1/embeddings", true, embeddings},      {kPost, "/tokenize", true, tokenize},
+    {kPost, "/v1/tokenize", true, tokenize},          {kPost, "/detokenize", true, detokenize},
+    {kPost, "/v1/detokenize", true, detokenize},      {kPost, "/generate", true, generate},
+    {kGet, "/get_model_info", false, get_model_info}, {kGetPost, "/flush_cache", false, flush_cache},
+    {kPost, "/abort_request", true, abort_request},   {kGet, "/metrics", false, show_metrics},
 };
 
 bool takes(const Route& route, std::string_view method) {

@@ -53,7 +53,7 @@ std::span<const float> LinearLayer::bias() const {
 }
 
 size_t LinearLayer::stage_bytes(int64_t rows) const {
-  return static_cast<size_t>(rows * (local_out_ * 4 + local_in_ * 2 + 64)) + 2 * kAllocationSlack;
+  return static_cast<size_t>(rows * (local_out_ * 4 + local_in_ * 2 + Arena::kActivationPad)) + 2 * kAllocationSlack;
 }
 
 F32View LinearLayer::multiply(ForwardContext& ctx, const Activation& x) const {

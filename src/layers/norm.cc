@@ -21,7 +21,7 @@ MutableActivation RmsNorm::output(ForwardContext& ctx, int64_t rows) const {
   return ctx.arena().activation(consumer_ == nullptr ? DType::kF32 : consumer_->input_dtype(), rows, width_);
 }
 
-size_t RmsNorm::stage_bytes(int64_t rows) const { return static_cast<size_t>(rows * (width_ * 4 + 64)) + 64; }
+size_t RmsNorm::stage_bytes(int64_t rows) const { return static_cast<size_t>(rows * (width_ * 4 + Arena::kActivationPad)) + 64; }
 
 Activation RmsNorm::forward(ForwardContext& ctx, ConstF32View x) const {
   const MutableActivation out = output(ctx, x.rows);

@@ -65,7 +65,9 @@ MutableActivation Arena::activation(DType dtype, int64_t rows, int64_t cols) {
   LAMINA_CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "a matmul input is f32 or bf16");
   LAMINA_CHECK(rows >= 0 && cols >= 0, "negative size");
   const auto element = static_cast<size_t>(dtype_bytes(dtype));
-  const size_t row_bytes = round_up(static_cast<size_t>(cols) * element, kLine);
+  constexpr size_t kAlias = 4096;  // rows this far apart compete for the same cache sets
+  size_t row_bytes = round_up(static_cast<size_t>(cols) * element, kLine);
+  if (row_bytes % kAlias == 0) row_bytes += kLine;
   MutableActivation out;
   out.dtype = dtype;
   out.data = take_bytes(static_cast<size_t>(rows) * row_bytes);

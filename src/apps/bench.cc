@@ -158,7 +158,7 @@ void add_bench(CLI::App& app, CommandBody& body) {
   command->add_option("--batch", options->batch, "requests decoded at the same time")->check(CLI::Range(1, 4096));
   command->add_option("--rounds", options->rounds, "alternations; rates and ceilings are the best of them")->check(CLI::Range(1, 100));
   accept_json(*command);
-  body_of(*command, body, [options] { return run(*options); });
+  body_of(*command, body, {.check = [options] { return validate(options->engine); }, .run = [options] { return run(*options); }});
 }
 
 }  // namespace lamina

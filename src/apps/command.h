@@ -2,6 +2,7 @@
 // One subcommand a file: each adds itself to the parser and leaves what is to be run.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,13 @@ class App;
 namespace lamina {
 
 /// What the chosen subcommand does once the command line is parsed.
-using CommandBody = std::function<Status()>;
+struct CommandBody {
+  std::function<Status()> check;  // what the command line alone gets wrong: a usage error
+  std::function<Status()> run;
+};
 
-/// Makes `run` the body when `command` was chosen; call it last.
-void body_of(CLI::App& command, CommandBody& body, CommandBody run);
+/// Makes `chosen` the body when `command` is given.
+void body_of(CLI::App& command, CommandBody& body, CommandBody chosen);
 
 void add_generate(CLI::App& app, CommandBody& body);
 void add_logits(CLI::App& app, CommandBody& body);
@@ -33,11 +37,12 @@ void add_engine_options(CLI::App& command, EngineOptions& options);
 
 /// --prompt or --prompt-ids, exactly one of them.
 struct PromptOptions {
-  std::string text;
-  std::string ids;
-  bool has_text = false, has_ids = false;
+  std::optional<std::string> text;
+  std::optional<std::string> ids;
 };
 void add_prompt_options(CLI::App& command, PromptOptions& options);
+/// Whether exactly one is given, and ids are numbers.
+Status check_prompt(const PromptOptions& options);
 /// Token ids of the prompt: encoded with special tokens, or as given.
 Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engine& engine);
 /// "1,2,3" -> ids; the error names `flag` and the piece that is no integer.

@@ -11,6 +11,11 @@ struct Options {
   PromptOptions prompt;
 };
 
+Status check(const Options& options) {
+  LAMINA_TRY(validate(options.engine));
+  return check_prompt(options.prompt);
+}
+
 Status run(const Options& options) {
   LAMINA_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(options.engine));
   LAMINA_ASSIGN(std::vector<TokenId> prompt, prompt_ids(options.prompt, *engine));
@@ -34,7 +39,7 @@ void add_embed(CLI::App& app, CommandBody& body) {
   add_engine_options(*command, options->engine);
   add_prompt_options(*command, options->prompt);
   accept_json(*command);
-  body_of(*command, body, [options] { return run(*options); });
+  body_of(*command, body, {.check = [options] { return check(*options); }, .run = [options] { return run(*options); }});
 }
 
 }  // namespace lamina

@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
+#include "api/sampling.h"
 #include "apps/command.h"
 #include "base/strings.h"
 
@@ -69,6 +71,12 @@ Json to_json(const std::vector<TokenId>& prompt, const Answer& answer, const Eng
   return out;
 }
 
+Status check(const Options& options) {
+  LAMINA_TRY(validate(options.engine));
+  LAMINA_TRY(check_prompt(options.prompt));
+  return validate(options.sampling, std::numeric_limits<TokenId>::max());  // the vocabulary is not known yet
+}
+
 Status run(const Options& options) {
   LAMINA_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(options.engine));
   LAMINA_ASSIGN(const std::vector<TokenId> prompt, prompt_ids(options.prompt, *engine));
@@ -101,13 +109,14 @@ void add_generate(CLI::App& app, CommandBody& body) {
   command->add_option("--min-p", sampling.min_p);
   command->add_option("--repetition-penalty", sampling.repetition_penalty);
   command->add_option("--stop-token-ids", sampling.stop_token_ids, "ids that end the answer besides EOS")->delimiter(',');
-  CLI::Option* seed = command->add_option("--seed", options->seed, "same seed, same answer");
+  CLI::Option* seed = command->add_option("--seed", options->seed, "same seed, same answer")->check(CLI::NonNegativeNumber);
   command->add_flag("--ignore-eos", sampling.ignore_eos);
   command->add_flag("--json", options->json, "one JSON object instead of streamed text");
-  body_of(*command, body, [options, seed] {
+  const auto start = [options, seed] {
     if (seed->count() > 0) options->sampling.seed = options->seed;
     return run(*options);
-  });
+  };
+  body_of(*command, body, {.check = [options] { return check(*options); }, .run = start});
 }
 
 }  // namespace lamina

@@ -40,7 +40,7 @@ void add_inspect(CLI::App& app, CommandBody& body) {
   command->add_option("--pp-size,--pp", options->topology.pp_size);
   command->add_option("--dp-attention", options->topology.dp_attention);
   command->add_flag("--json", options->json, "one JSON object");
-  body_of(*command, body, [options] { return run(*options); });
+  body_of(*command, body, {.check = [options] { return validate(options->engine); }, .run = [options] { return run(*options); }});
 }
 
 }  // namespace lamina

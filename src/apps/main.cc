@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
+#include <string_view>
 
 #include "apps/command.h"
 #include "base/log.h"
+#include "base/strings.h"
 
 namespace {
 
@@ -12,11 +14,23 @@ constexpr const char* kPlanned[] = {"serve", "chat", "render", "verify"};
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+/// One line on stderr, whatever the message holds.
+int fail(int exit_code, std::string_view message) {
+  lamina::log_error(message);
+  return exit_code;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"lamina: serves Hugging Face language-model checkpoints on CPUs"};
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   lamina::CommandBody body;
   lamina::add_generate(app, body);
   lamina::add_logits(app, body);
@@ -24,21 +38,23 @@ int main(int argc, char** argv) {
   lamina::add_tokenize(app, body);
   lamina::add_inspect(app, body);
   lamina::add_bench(app, body);
+  const std::vector<std::string> commands = command_names(app);
+  const std::string_view first = argc > 1 ? argv[1] : "";
   for (const char* name : kPlanned) {
-    if (argc > 1 && std::string_view(argv[1]) == name) {
-      std::fprintf(stderr, "error: '%s' is not built yet\n", name);
-      return kUsage;
-    }
+    if (first == name) return fail(kUsage, lamina::cat("'", name, "' is not built yet"));
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {
     if (fault.get_exit_code() == 0) return app.exit(fault);  // --help
-    std::fprintf(stderr, "error: %s\n", fault.what());
-    return kUsage;
+    const bool is_word = !first.empty() && first.front() != '-';
+    if (is_word && std::ranges::find(commands, first) == commands.end()) {
+      return fail(kUsage, lamina::cat("'", first, "' is no command; commands: ", lamina::join(commands, ", ")));
+    }
+    return fail(kUsage, fault.what());
   }
-  const lamina::Status status = body();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "error: %s\n", status.error().message.c_str());
-  return kFailed;
+  if (!body.run) return fail(kUsage, lamina::cat("a command is needed: ", lamina::join(commands, ", ")));
+  if (const lamina::Status status = body.check(); !status.ok()) return fail(kUsage, status.error().message);
+  if (const lamina::Status status = body.run(); !status.ok()) return fail(kFailed, status.error().message);
+  return 0;
 }

@@ -10,8 +10,8 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string text, ids;
-  bool no_special = false, decode = false, skip_special = false, jsonl = false;
+  std::optional<std::string> text, ids;
+  bool no_special = false, skip_special = false, jsonl = false;
 };
 
 Result<Json> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special) {
@@ -62,18 +62,24 @@ void answer_lines(const Tokenizer& tokenizer) {
   }
 }
 
+Status check(const Options& options) {
+  if (!options.text && !options.ids && !options.jsonl) return error("--text, --ids with --decode, or --jsonl is needed");
+  if (options.ids) LAMINA_TRY(parse_ids(*options.ids, "--ids"));
+  return {};
+}
+
 Status run(const Options& options) {
   LAMINA_ASSIGN(const Tokenizer tokenizer, Tokenizer::load(options.model));
   if (options.jsonl) {
     answer_lines(tokenizer);
     return {};
   }
-  if (options.decode) {
-    LAMINA_ASSIGN(const std::vector<TokenId> ids, parse_ids(options.ids, "--ids"));
+  if (options.ids) {
+    LAMINA_ASSIGN(const std::vector<TokenId> ids, parse_ids(*options.ids, "--ids"));
     print_json(decode(tokenizer, ids, options.skip_special));
     return {};
   }
-  LAMINA_ASSIGN(const Json ids, encode(tokenizer, options.text, !options.no_special));
+  LAMINA_ASSIGN(const Json ids, encode(tokenizer, options.text.value_or(""), !options.no_special));
   print_json(ids);
   return {};
 }
@@ -87,18 +93,14 @@ void add_tokenize(CLI::App& app, CommandBody& body) {
   CLI::Option* text = command->add_option("--text", options->text, "text to encode");
   command->add_flag("--no-special", options->no_special, "without the tokens the post-processor adds");
   CLI::Option* ids = command->add_option("--ids", options->ids, "ids to decode: 1,2,3");
-  CLI::Option* decode_flag = command->add_flag("--decode", options->decode);
+  CLI::Option* decode_flag = command->add_flag("--decode");
   command->add_flag("--skip-special", options->skip_special, "leave special tokens out of the text");
-  CLI::Option* jsonl = command->add_flag("--jsonl", options->jsonl, "one request a line on stdin, one answer a line");
+  command->add_flag("--jsonl", options->jsonl, "one request a line on stdin, one answer a line");
   accept_json(*command);
   decode_flag->needs(ids);
   ids->needs(decode_flag);
   text->excludes(ids);
-  command->callback([text, ids, jsonl] {
-    if (text->count() + ids->count() + jsonl->count() == 0)
-      throw CLI::RequiredError("tokenize needs --text, --ids with --decode, or --jsonl");
-  });
-  body_of(*command, body, [options] { return run(*options); });
+  body_of(*command, body, {.check = [options] { return check(*options); }, .run = [options] { return run(*options); }});
 }
 
 }  // namespace lamina

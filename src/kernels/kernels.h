@@ -1,6 +1,6 @@
 #pragma once
 // The operations, one table of function pointers an ISA path. Pure functions on views: no allocation, no globals, no errors.
-// Every path obeys the numeric contract (DESIGN 3): one output element is accumulated in the same order whatever the number of
+// Every path obeys the numeric contract (docs/ARCHITECTURE.md): one output element is accumulated in the same order whatever the number of
 // rows, threads or chunks; bits may differ between paths, never within one.
 
 #include <concepts>

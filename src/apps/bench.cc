@@ -152,6 +152,7 @@ Status run(const Options& options) {
 void add_bench(CLI::App& app, CommandBody& body) {
   CLI::App* command = app.add_subcommand("bench", "prefill and decode rates beside the machine's ceilings, in one run");
   const auto options = std::make_shared<Options>();
+  options->engine.disable_radix_cache = true;  // rounds repeat their prompts
   add_engine_options(*command, options->engine);
   command->add_option("--pp", options->prefill, "prompt tokens")->check(CLI::Range(1, 1 << 20));
   command->add_option("--tg", options->decode, "decoded tokens")->check(CLI::Range(1, 1 << 20));

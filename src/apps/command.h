@@ -29,8 +29,11 @@ void add_generate(CLI::App& app, CommandBody& body);
 void add_logits(CLI::App& app, CommandBody& body);
 void add_embed(CLI::App& app, CommandBody& body);
 void add_tokenize(CLI::App& app, CommandBody& body);
+void add_render(CLI::App& app, CommandBody& body);
 void add_inspect(CLI::App& app, CommandBody& body);
 void add_bench(CLI::App& app, CommandBody& body);
+void add_serve(CLI::App& app, CommandBody& body);
+void add_chat(CLI::App& app, CommandBody& body);
 
 /// MODEL and the options that every command which runs a model takes. `options` outlives the parser.
 void add_engine_options(CLI::App& command, EngineOptions& options);

@@ -52,6 +52,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
   command.add_option("--max-queued-requests", options.max_queued_requests, "requests that may wait (0: no limit)");
   command.add_option("--mixed-prefill-size", options.mixed_prefill_size, "prompt tokens of a step that also decodes (0: no own limit)");
   command.add_option("--schedule-conservativeness", options.schedule_conservativeness, "scales what admission reserves for outputs");
+  command.add_option("--chat-template", options.chat_template, "template file instead of the checkpoint's");
   command.add_option("--threads", options.threads, "threads (0: what this process may use)");
 }
 

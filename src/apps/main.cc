@@ -9,7 +9,7 @@
 namespace {
 
 /// Fixed names that are not built yet: a usage error that says so is better than "unknown".
-constexpr const char* kPlanned[] = {"serve", "chat", "render", "verify"};
+constexpr const char* kPlanned[] = {"verify"};
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
@@ -36,8 +36,11 @@ int main(int argc, char** argv) {
   lamina::add_logits(app, body);
   lamina::add_embed(app, body);
   lamina::add_tokenize(app, body);
+  lamina::add_render(app, body);
   lamina::add_inspect(app, body);
   lamina::add_bench(app, body);
+  lamina::add_serve(app, body);
+  lamina::add_chat(app, body);
   const std::vector<std::string> commands = command_names(app);
   const std::string_view first = argc > 1 ? argv[1] : "";
   for (const char* name : kPlanned) {

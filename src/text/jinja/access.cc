@@ -92,8 +92,9 @@ Result<Range> slice_range(const SliceBounds& bounds, int64_t size) {
 
 Value slice_text(Runtime& runtime, const Text& text, const Range& range) {
   runtime.work_bytes(text.bytes.size());
-  if (range.step == 1 || range.size() == 0) {
-    const size_t begin = text.offset_of(range.start), end = text.offset_of(std::max(range.start, range.stop));
+  if (range.size() == 0) return runtime.text("");
+  if (range.step == 1) {
+    const size_t begin = text.offset_of(range.start), end = text.offset_of(range.stop);
     return runtime.text(slice(runtime.heap(), text, begin, end));
   }
   std::vector<size_t> offsets;  // of all characters, and the end
@@ -146,9 +147,7 @@ Result<Value> item(Runtime& runtime, const Value& object, const Value& key) {
 
 Result<Value> sliced(Runtime& runtime, const Value& object, const SliceBounds& bounds) {
   if (object.is_undefined()) return undefined_error(object);
-  const bool numbers = std::ranges::all_of(std::initializer_list<Value>{bounds.start, bounds.stop, bounds.step},
-                                           [](const Value& bound) { return bound.is_none() || bound.is_integral(); });
-  if (!is_sequence(object) || !numbers) return runtime.undefined(owner_name(object), "");
+  if (!is_sequence(object)) return error("a ", type_name(object), " has no slices");
   LAMINA_ASSIGN(const int64_t size, length(object));
   LAMINA_ASSIGN(const Range range, slice_range(bounds, size));
   if (const Text* text = object.text()) return slice_text(runtime, *text, range);

@@ -145,7 +145,7 @@ struct Parameter {
   ExpressionPtr otherwise;  // null: undefined when not given
 };
 struct Macro {
-  std::string name;
+  std::string name;  // empty for the body of a call block
   NameId id = 0;
   std::vector<Parameter> parameters;
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;

@@ -15,6 +15,8 @@ const NamedArgument* named_argument(const Arguments& arguments, std::string_view
   return found == arguments.named.end() ? nullptr : &*found;
 }
 
+std::string called(const Macro& macro) { return macro.name.empty() ? "the caller" : cat("the macro '", macro.name, "'"); }
+
 }  // namespace
 
 Result<Interpreter::Given> Interpreter::arguments_of(const CallArguments& arguments, Scope& scope) {
@@ -122,7 +124,7 @@ Status Interpreter::bind_parameters(const Macro& macro, const Arguments& argumen
 Status Interpreter::bind_surplus(const Macro& macro, const Arguments& arguments, Scope& scope) {
   const size_t count = macro.parameters.size();
   if (arguments.positional.size() > count && !macro.uses_varargs)
-    return error("the macro '", macro.name, "' takes at most ", count, " arguments, ", arguments.positional.size(), " are given");
+    return error(called(macro), " takes at most ", count, " arguments, ", arguments.positional.size(), " are given");
   std::vector<Dict::Entry> surplus;
   for (const NamedArgument& named : arguments.named) {
     const auto parameter = std::ranges::find(macro.parameters, named.name, &Parameter::text);
@@ -132,7 +134,7 @@ Status Interpreter::bind_surplus(const Macro& macro, const Arguments& arguments,
     } else if (macro.uses_kwargs) {
       surplus.push_back({runtime_.text(named.name), named.value});
     } else {
-      return error("the macro '", macro.name, "' takes no argument '", named.name, "'");
+      return error(called(macro), " takes no argument '", named.name, "'");
     }
   }
   if (macro.uses_caller && named_argument(arguments, "caller") == nullptr) scope.set(kCallerName, runtime_.undefined("", "caller"));

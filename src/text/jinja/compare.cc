@@ -120,8 +120,7 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
     return find_bytes(text->bytes, item.text()->bytes, 0) != std::string_view::npos;
   }
   if (const Dict* dict = container.dict()) {
-    if (item.dict() != nullptr || (item.list() != nullptr && item.list()->type == List::Type::kList))
-      return error("a ", type_name(item), " cannot be a key of a dict");
+    if (!hashable(item)) return error("a ", type_name(item), " cannot be a key of a dict");
     return find(runtime, *dict, item) != nullptr;
   }
   if (Iterator* iterator = container.iterator()) {
@@ -149,7 +148,9 @@ Result<std::span<const Value>> elements(Runtime& runtime, const Value& value) {
     LAMINA_TRY(runtime.room(static_cast<double>(text->bytes.size()) * (sizeof(Value) + sizeof(Text))));
     for (size_t begin = 0; begin < text->bytes.size();) {
       const size_t end = next_character(text->bytes, begin);
-      items.push_back(runtime.text(slice(runtime.heap(), *text, begin, end)));
+      Text character = slice(runtime.heap(), *text, begin, end);
+      character.markup = false;  // as in Python, where only the index gives markup
+      items.push_back(runtime.text(character));
       begin = end;
     }
   } else {

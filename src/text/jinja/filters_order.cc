@@ -64,8 +64,7 @@ Result<Value> extreme(Runtime& runtime, const Value& self, const Bound& argument
 
 Value comparable(Runtime& runtime, const Value& value, bool case_sensitive) {
   if (case_sensitive || value.text() == nullptr) return value;
-  runtime.work_bytes(4 * value.text()->bytes.size());
-  return runtime.text(with_case(runtime.heap(), *value.text(), Case::kLower));
+  return in_case(runtime, *value.text(), Case::kLower);
 }
 
 Result<std::vector<size_t>> sorted_places(Runtime& runtime, std::span<const Value> keys, bool reverse) {
@@ -122,7 +121,10 @@ Result<Value> filter_unique(Runtime& runtime, const Value& self, const Bound& ar
   LAMINA_ASSIGN(const AttributePath path, optional_path(runtime, arguments, 1));
   LAMINA_ASSIGN(const std::vector<Value> keys, keys_of(runtime, items, path, flag_or(arguments, 0, false)));
   std::vector<Dict::Entry> entries;
-  for (const Value& key : keys) entries.push_back({key, Value()});
+  for (const Value& key : keys) {
+    if (!hashable(key)) return error("unique cannot compare a ", type_name(key));
+    entries.push_back({key, Value()});
+  }
   const std::vector<uint32_t> first = first_of_equals(runtime, entries);
   std::vector<Value> kept;
   for (size_t i = 0; i < items.size(); ++i)

@@ -42,9 +42,10 @@ Result<Value> filter_first(Runtime& runtime, const Value& self, const Bound&) {
     iterator->items = iterator->items.subspan(1);
     return first;
   }
-  if (is_sequence(self)) {
-    LAMINA_ASSIGN(const int64_t size, length(self));
-    return size > 0 ? element(runtime, self, 0) : runtime.undefined("", "the first element of an empty sequence");
+  if (const Text* text = self.text(); text != nullptr && !text->bytes.empty()) {
+    Text character = slice(runtime.heap(), *text, 0, next_character(text->bytes, 0));
+    character.markup = false;
+    return runtime.text(character);
   }
   LAMINA_ASSIGN(const std::span<const Value> items, elements(runtime, self));
   return items.empty() ? runtime.undefined("", "the first element of an empty sequence") : items.front();

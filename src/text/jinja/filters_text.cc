@@ -17,8 +17,7 @@ namespace {
 
 Result<Value> with_case(Runtime& runtime, const Value& self, Case wanted) {
   LAMINA_ASSIGN(const Text* text, to_text(runtime, self));
-  runtime.work_bytes(4 * text->bytes.size());
-  return runtime.text(jinja::with_case(runtime.heap(), *text, wanted));
+  return in_case(runtime, *text, wanted);
 }
 
 bool is_word(char32_t c) { return c == '_' || text::is_word_character(c); }
@@ -111,7 +110,7 @@ Result<Value> filter_string(Runtime& runtime, const Value& self, const Bound&) {
 /// Words begin at the start and behind white space, hyphens and opening brackets.
 Result<Value> filter_title(Runtime& runtime, const Value& self, const Bound&) {
   LAMINA_ASSIGN(const Text* text, to_text(runtime, self));
-  runtime.work_bytes(8 * text->bytes.size());
+  runtime.work_bytes(32 * text->bytes.size());
   Heap& heap = runtime.heap();
   TextBuilder out;
   for (size_t begin = 0; begin < text->bytes.size();) {
@@ -136,20 +135,21 @@ Result<Value> filter_trim(Runtime& runtime, const Value& self, const Bound& argu
 }
 
 Result<Value> filter_truncate(Runtime& runtime, const Value& self, const Bound& arguments) {
-  LAMINA_ASSIGN(const Text* text, text_of(self));
   const Text dots = plain_text("...");
   LAMINA_ASSIGN(const int64_t length, integer_or(arguments, 0, 255));
   LAMINA_ASSIGN(const Text* end, text_or(arguments, 2, &dots));
   LAMINA_ASSIGN(const int64_t leeway, integer_or(arguments, 3, 5));
   const int64_t room = length - end->code_points();
   if (room < 0 || leeway < 0) return error("truncate needs a length of at least ", end->code_points(), " and a leeway of at least 0");
-  if (text->code_points() - length <= leeway) return self;
+  LAMINA_ASSIGN(const int64_t size, jinja::length(self));
+  if (size - length <= leeway) return self;
+  LAMINA_ASSIGN(const Text* text, text_of(self));
   size_t cut = text->offset_of(room);
   if (!flag_or(arguments, 1, false)) cut = std::min(cut, rfind_bytes(text->bytes.substr(0, cut), " ", cut));
   TextBuilder out;
   out.add(*text, 0, cut);
-  out.add(*end);
-  return runtime.text(out);
+  out.add(text->markup ? escaped(runtime.heap(), *end) : *end);
+  return runtime.text(out, text->markup);
 }
 
 Result<Value> filter_urlencode(Runtime& runtime, const Value& self, const Bound&) {

@@ -48,7 +48,10 @@ class PercentFormat {
       shown = at_;
     }
     out_.add(format_, shown, text_.size());
-    if (next_ < positional().size() && !by_name_) return error("more values than fields in a format");
+    // What Python takes for a mapping may be left over.
+    const bool list = arguments_.list() != nullptr && arguments_.list()->type != List::Type::kTuple;
+    const bool mapping = list || arguments_.range() != nullptr || arguments_.is_undefined();
+    if (next_ < positional().size() && !by_name_ && !mapping) return error("more values than fields in a format");
     return runtime_.text(out_, format_.markup);
   }
 

@@ -148,10 +148,6 @@ Status add_formatted(Runtime& runtime, const FormatSpec& spec, const Value& valu
   runtime.work_bytes(64 + static_cast<size_t>(spec.width));
   if (value.text() != nullptr && (spec.type == '\0' || spec.type == 's')) return add_text(runtime, spec, *value.text(), out);
   const bool integral = value.is_integral() && (spec.type == '\0' || one_of(spec.type, "dboxXn"));
-  if (value.kind() == Value::Kind::kBool && spec.type == '\0') {
-    LAMINA_ASSIGN(const Text* text, to_text(runtime, value));
-    return add_text(runtime, spec, *text, out);
-  }
   if (integral) {
     LAMINA_ASSIGN(Number number, integer_number(spec, value.integer()));
     add_number(spec, std::move(number), out);

@@ -13,7 +13,7 @@ inline constexpr int kMaxNesting = 200;
 inline constexpr uint64_t kMaxSteps = 20'000'000;
 /// Of text, lists and variables made during one render, counted whether still in use or not.
 inline constexpr size_t kMaxBytes = size_t{512} << 20;
-/// Nodes in evaluation inside one another: bounds the stack.
+/// Nodes in evaluation inside one another: less than 2 MiB of stack.
 inline constexpr int kMaxDepth = 3000;
 /// Macros, callers and recursive loops running inside one another.
 inline constexpr int kMaxCalls = 200;

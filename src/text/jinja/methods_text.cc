@@ -18,8 +18,7 @@ constexpr size_t kNone = std::string_view::npos;
 
 template <Case wanted>
 Result<Value> change_case(Runtime& runtime, const Value& self, const Bound&) {
-  runtime.work_bytes(4 * self.text()->bytes.size());
-  return runtime.text(with_case(runtime.heap(), *self.text(), wanted));
+  return in_case(runtime, *self.text(), wanted);
 }
 
 template <bool left, bool right>
@@ -44,7 +43,8 @@ Result<Value> is_all(Runtime& runtime, const Value& self, const Bound&) {
 }
 
 bool is_alphanumeric(char32_t c) { return is_alpha(c) || is_decimal(c) || is_digit(c) || is_numeric(c); }
-bool is_ascii(char32_t c) { return c < 0x80; }
+
+Result<Value> isascii(Runtime&, const Value& self, const Bound&) { return Value(self.text()->ascii()); }
 
 /// islower(), isupper(): some cased character, and all of them in that case.
 template <bool upper>
@@ -56,6 +56,21 @@ Result<Value> is_in_case(Runtime& runtime, const Value& self, const Bound&) {
     const char32_t c = next_code_point(text, at);
     if (is_title(c) || (upper ? is_lower(c) : is_upper(c))) return Value(false);
     cased |= upper ? is_upper(c) : is_lower(c);
+  }
+  return Value(cased);
+}
+
+/// Cased characters are capital at the start of a word and small inside.
+Result<Value> istitle(Runtime& runtime, const Value& self, const Bound&) {
+  const std::string_view text = self.text()->bytes;
+  runtime.work_bytes(4 * text.size());
+  bool inside = false, cased = false;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    const bool capital = is_upper(c) || is_title(c);
+    if (capital ? inside : is_lower(c) && !inside) return Value(false);
+    inside = capital || is_lower(c);
+    cased |= inside;
   }
   return Value(cased);
 }
@@ -76,7 +91,7 @@ Result<std::optional<Piece>> window(const Text& text, const Bound& arguments) {
 Result<int64_t> find_index(Runtime& runtime, const Text& text, const Bound& arguments, bool last) {
   LAMINA_ASSIGN(const Text* sought, text_of(arguments.value(0)));
   LAMINA_ASSIGN(const std::optional<Piece> part, window(text, arguments));
-  runtime.work_bytes(text.bytes.size());
+  runtime.work_bytes(last ? 4 * text.bytes.size() : text.bytes.size());
   if (!part) return int64_t{-1};
   const std::string_view before_end = text.bytes.substr(0, part->end);
   const size_t found =
@@ -262,12 +277,13 @@ constexpr Native kTextMethods[] = {
     {"index", index_method<false>, 1, {"sub", "start", "end"}},
     {"isalnum", is_all<is_alphanumeric>},
     {"isalpha", is_all<is_alpha>},
-    {"isascii", is_all<is_ascii>},
+    {"isascii", isascii},
     {"isdecimal", is_all<is_decimal>},
     {"isdigit", is_all<is_digit>},
     {"islower", is_in_case<false>},
     {"isnumeric", is_all<is_numeric>},
     {"isspace", is_all<is_space>},
+    {"istitle", istitle},
     {"isupper", is_in_case<true>},
     {"join", join, 1, {"iterable"}},
     {"ljust", justify<Side::kLeft>, 1, {"width", "fillchar"}},

@@ -28,8 +28,8 @@ struct Bound {
   Arguments all;                                  // as given
   std::array<const Value*, kMaxParameters> at{};  // null: not given
   bool has(int i) const { return at[static_cast<size_t>(i)] != nullptr; }
-  /// Given and neither None nor undefined.
-  bool set(int i) const { return has(i) && !value(i).is_none() && !value(i).is_undefined(); }
+  /// Given and not None.
+  bool set(int i) const { return has(i) && !value(i).is_none(); }
   /// Requires has(i).
   const Value& value(int i) const { return *at[static_cast<size_t>(i)]; }
 };
@@ -50,7 +50,7 @@ Result<Value> call(Runtime& runtime, const Native& native, const Value& self, co
 // Reading arguments; errors name the value's type and what is wanted.
 Result<int64_t> integer_of(const Value& value);  // saturates at the ends of int64
 Result<const Text*> text_of(const Value& value);
-/// Argument i as integer or text; `otherwise` where it is not given, is None or undefined.
+/// Argument i as integer or text; `otherwise` where it is not given or None.
 Result<int64_t> integer_or(const Bound& arguments, int i, int64_t otherwise);
 Result<const Text*> text_or(const Bound& arguments, int i, const Text* otherwise);
 /// Truth of argument i.

@@ -49,7 +49,7 @@ Result<Value> integer_arithmetic(Operator op, Integer left, Integer right) {
       break;
   }
   if (right == 0) return error("division by zero");
-  if (op == Operator::kDivide) return Value(static_cast<double>(left) / static_cast<double>(right));
+  if (op == Operator::kDivide) return Value(static_cast<double>(static_cast<long double>(left) / static_cast<long double>(right)));
   if (right == -1) return integer_arithmetic(Operator::kMultiply, op == Operator::kModulo ? 0 : left, -1);
   const bool down = left % right != 0 && (left < 0) != (right < 0);  // C++ cuts towards 0, Python down
   return Value(op == Operator::kModulo ? left % right + (down ? right : 0) : left / right - (down ? 1 : 0));
@@ -129,9 +129,9 @@ Result<Value> repeated(Runtime& runtime, const Value& value, Integer times) {
 Result<Value> arithmetic(Runtime& runtime, Operator op, const Value& left, const Value& right) {
   if (left.is_integral() && right.is_integral()) return integer_arithmetic(op, left.integer(), right.integer());
   if (left.is_number() && right.is_number()) return float_arithmetic(op, left.number(), right.number());
+  if (op == Operator::kModulo && left.text() != nullptr) return percent_format(runtime, *left.text(), right);
   for (const Value* side : {&left, &right})
     if (side->is_undefined()) return undefined_error(*side);
-  if (op == Operator::kModulo && left.text() != nullptr) return percent_format(runtime, *left.text(), right);
   if (op == Operator::kAdd) {
     if (left.text() != nullptr && right.text() != nullptr) return joined(runtime, *left.text(), *right.text());
     const List *one = left.list(), *other = right.list();

@@ -14,7 +14,7 @@ Result<bool> compared(Runtime& runtime, Comparison::Operator op, const Value& le
 Result<Value> attribute(Runtime& runtime, const Value& object, std::string_view name);
 /// object[key]: the element, else the attribute of that name, else undefined.
 Result<Value> item(Runtime& runtime, const Value& object, const Value& key);
-/// object[start:stop:step]; undefined where the object has no slices.
+/// object[start:stop:step]. Fails where the object has no slices and for bounds that are no integers.
 struct SliceBounds {
   Value start{None()}, stop{None()}, step{None()};
 };

@@ -248,7 +248,6 @@ Result<Statement> Parser::macro_statement() {
 
 Result<Statement> Parser::call_statement() {
   CallBlock out;
-  out.caller.name = "caller";
   if (is_op("(")) LAMINA_TRY(parameters(out.caller));
   LAMINA_ASSIGN(ExpressionPtr call, expression());
   if (!std::holds_alternative<Call>(call->node)) return fail("a call block needs a call");

@@ -32,7 +32,8 @@ Result<ExpressionPtr> Parser::expression() {
   if (nested.too_deep()) return nested_too_deep();
   const size_t unknowns = unknowns_.size();
   LAMINA_ASSIGN(ExpressionPtr value, logic_or());
-  while (is_word("if")) {
+  for (int links = 0; is_word("if"); ++links) {
+    if (links == kMaxNesting) return nested_too_deep();
     Conditional node{.then = std::move(value)};
     const int at_line = line();
     advance();

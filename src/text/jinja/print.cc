@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "text/jinja/ast.h"
 #include "text/jinja/unicode_text.h"
 
 namespace lamina::jinja {
@@ -152,6 +153,12 @@ Status print_repr(Runtime& runtime, const Value& value, TextBuilder& out) {
     case Value::Kind::kRange:
       print_range(*value.range(), out);
       return {};
+    case Value::Kind::kFunction:
+      if (const Macro* macro = value.function()->macro; macro != nullptr && !macro->name.empty()) {
+        out.add(cat("<Macro '", macro->name, "'>"));
+        return {};
+      }
+      [[fallthrough]];
     default:
       return error("a ", type_name(value), " cannot be printed");
   }

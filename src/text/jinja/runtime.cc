@@ -20,14 +20,6 @@ Error too_deep() { return error("more than ", kMaxValueDepth, " lists and object
 
 std::string_view key_text(const Dict::Entry& entry) { return entry.key.text()->bytes; }
 
-bool hashable(const Value& value) {
-  if (value.dict() != nullptr) return false;
-  const List* list = value.list();
-  if (list == nullptr) return true;
-  if (list->type != List::Type::kTuple && list->type != List::Type::kGroup) return false;
-  return std::all_of(list->items.begin(), list->items.end(), hashable);
-}
-
 /// Positions of the entries with text keys, sorted by key; equal keys in order of position.
 std::vector<uint32_t> sorted_by_text(std::span<const Dict::Entry> entries) {
   std::vector<uint32_t> order;
@@ -38,6 +30,14 @@ std::vector<uint32_t> sorted_by_text(std::span<const Dict::Entry> entries) {
 }
 
 }  // namespace
+
+bool hashable(const Value& value) {
+  if (value.dict() != nullptr) return false;
+  const List* list = value.list();
+  if (list == nullptr) return true;
+  if (list->type != List::Type::kTuple && list->type != List::Type::kGroup) return false;
+  return std::all_of(list->items.begin(), list->items.end(), hashable);
+}
 
 std::vector<uint32_t> first_of_equals(Runtime& runtime, std::span<const Dict::Entry> entries) {
   std::vector<uint32_t> first(entries.size());

@@ -58,6 +58,8 @@ class Runtime {
   std::tm now_;
 };
 
+/// Whether a value can be a key: no list, no dict, no tuple of such.
+bool hashable(const Value& value);
 /// For each entry the place of the first one with an equal key; its own where none comes before.
 std::vector<uint32_t> first_of_equals(Runtime& runtime, std::span<const Dict::Entry> entries);
 

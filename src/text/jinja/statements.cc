@@ -103,7 +103,7 @@ Result<std::span<const Value>> Interpreter::tested(const For& node, std::span<co
 Result<Interpreter::Flow> Interpreter::run_loop(const For& node, const Value& iterable, Scope& outer, int64_t depth) {
   LAMINA_ASSIGN(const std::span<const Value> all, elements(runtime_, iterable));
   LAMINA_ASSIGN(const std::span<const Value> items, tested(node, all, outer));
-  if (items.empty()) return execute(node.otherwise, new_scope(&outer));
+  bool completed = false;  // some iteration ran to its end: as in Jinja2, one that breaks or continues does not count for else
   Loop* loop = runtime_.heap().make<Loop>(items, &node, &outer, depth);
   Scope* scope = &new_scope(&outer);
   for (size_t i = 0; i < items.size(); ++i) {
@@ -114,8 +114,9 @@ Result<Interpreter::Flow> Interpreter::run_loop(const For& node, const Value& it
     LAMINA_TRY(assign(node.target, items[i], *scope));
     LAMINA_ASSIGN(const Flow flow, execute(node.body, *scope));
     if (flow == Flow::kBreak) break;
+    completed |= flow == Flow::kNext;
   }
-  return Flow::kNext;
+  return completed ? Flow::kNext : execute(node.otherwise, new_scope(&outer));
 }
 
 Result<Interpreter::Flow> Interpreter::run_node(const Set& node, Scope& scope) {

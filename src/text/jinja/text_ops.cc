@@ -64,6 +64,11 @@ Result<Value> padded(Runtime& runtime, const Text& text, std::string_view fill, 
   return runtime.text(out, text.markup);
 }
 
+Value in_case(Runtime& runtime, const Text& text, Case wanted) {
+  runtime.work_bytes(text.ascii() ? text.bytes.size() : 16 * text.bytes.size());
+  return runtime.text(with_case(runtime.heap(), text, wanted));
+}
+
 Result<Value> centered(Runtime& runtime, const Text& text, int64_t width, std::string_view fill) {
   const int64_t size = text.code_points(), room = std::max<int64_t>(width, size) - size;
   const int64_t before = room / 2 + (room & width & 1);  // where Python puts the odd one

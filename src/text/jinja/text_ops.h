@@ -3,6 +3,7 @@
 
 #include "text/jinja/native.h"
 #include "text/jinja/text_search.h"
+#include "text/jinja/unicode_text.h"
 
 namespace lamina::jinja {
 
@@ -12,6 +13,8 @@ Result<Value> replaced(Runtime& runtime, const Text& text, const Text& old, cons
 Value strip(Runtime& runtime, const Text& text, const Text* characters, bool left, bool right);
 /// str.ljust() and kin: `before` and `behind` are how many of `fill` go there.
 Result<Value> padded(Runtime& runtime, const Text& text, std::string_view fill, int64_t before, int64_t behind);
+/// with_case() as a value, its work counted.
+Value in_case(Runtime& runtime, const Text& text, Case wanted);
 /// str.center().
 Result<Value> centered(Runtime& runtime, const Text& text, int64_t width, std::string_view fill);
 /// separator.join() of the items' str().

@@ -28,7 +28,7 @@ bool ends_line(char32_t c) { return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c 
 }  // namespace
 
 size_t find_bytes(std::string_view text, std::string_view needle, size_t from) {
-  if (from > text.size()) return kNone;
+  if (from > text.size() || text.size() - from < needle.size()) return kNone;
   if (needle.empty()) return from;
   const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   return found == nullptr ? kNone : static_cast<size_t>(static_cast<const char*>(found) - text.data());

@@ -70,6 +70,24 @@ TEST(Lifecycle, DrainingDoesNotWaitForEver) {
   EXPECT_EQ(endless.read_response().status, 0);
 }
 
+TEST(Lifecycle, HealthFailsWhileTheEngineMakesNoStep) {
+  const ToyFolder toy;
+  EngineOptions engine = toy.options();
+  engine.chunked_prefill_size = 8192;  // one long step
+  server::ServerOptions options;
+  options.watchdog_timeout = 0.01;
+  LiveServer live(engine, options);
+  std::string ids = "1";
+  for (int i = 1; i < 8000; ++i) ids += ",2";
+  Connection connection(live.port());
+  connection.send(post_text("/v1/completions", cat("{\"prompt\":[", ids, "],\"max_tokens\":1}")));
+  bool failed = false;
+  while (live.engine().stats().generation_tokens == 0) failed |= live.get("/health").status == 503;
+  EXPECT_TRUE(failed);
+  EXPECT_EQ(connection.read_response().status, 200);
+  EXPECT_TRUE(live.eventually([](const EngineStats& s) { return s.running == 0; }));
+}
+
 TEST(Lifecycle, OptionsAreChecked) {
   const std::pair<server::ServerOptions, std::string> cases[] = {
       {{.port = -1}, "--port -1"},

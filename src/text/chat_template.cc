@@ -110,13 +110,13 @@ Result<std::tm> parse_time(std::string_view text) {
   const std::string copy(text.substr(0, 32));
   const int fields = std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &out.tm_year, &out.tm_mon, &out.tm_mday, &out.tm_hour,
                                  &out.tm_min, &out.tm_sec, &read);
-  const std::tm given = out;
   out.tm_year -= 1900;
   out.tm_mon -= 1;
   std::tm whole = out;
-  const std::time_t time = fields == 6 ? timegm(&whole) : 0;  // fills in the day of the week and of the year
-  if (fields != 6 || static_cast<size_t>(read) != text.size() || time == -1 || whole.tm_mday != given.tm_mday ||
-      whole.tm_hour != given.tm_hour)
+  timegm(&whole);  // fills in the days of the week and of the year, and carries what is out of range
+  const bool same = whole.tm_mon == out.tm_mon && whole.tm_mday == out.tm_mday && whole.tm_hour == out.tm_hour &&
+                    whole.tm_min == out.tm_min && whole.tm_sec == out.tm_sec;
+  if (fields != 6 || static_cast<size_t>(read) != text.size() || !same)
     return error("\"", text, "\" is no time such as 2025-07-04T09:08:07");
   return whole;
 }

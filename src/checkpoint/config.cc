@@ -286,7 +286,7 @@ Result<Json> read_json_object(const std::string& path) {
 }
 
 Result<ModelConfig> load_model_config(const std::string& folder, std::string_view overrides) {
-  if (!is_directory(folder)) return error(folder, " is not a folder; a checkpoint folder holds config.json and *.safetensors");
+  if (!is_directory(folder)) return error("'", folder, "' is not a folder; a checkpoint folder holds config.json and *.safetensors");
   const std::string path = folder + "/config.json";
   if (!file_exists(path)) return error(path, " is missing or not readable");
   LAMINA_ASSIGN(Json root, read_json_object(path));

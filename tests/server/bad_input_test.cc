@@ -115,7 +115,7 @@ TEST(BadInput, TooManyAnswersAtOnce) {
   live.expect_at_rest();
 }
 
-TEST(BadInput, AFullQueueIsBusyAndNotWrong) {
+TEST(BadInput, AQueueAtItsLimitIsBusyAndNotWrong) {
   const ToyFolder toy;
   EngineOptions options = toy.options();
   options.max_running_requests = 1;

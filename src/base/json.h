@@ -86,8 +86,8 @@ struct JsonLimits {
 };
 
 /// Parses one JSON document of valid UTF-8. Refuses duplicate keys, lone surrogates, depth and size over the limits, trailing
-/// text, numbers beyond double; integers beyond int64 become doubles (which keep their exact value up to uint64). The error names `what` (a file name, "request body") and the byte
-/// offset.
+/// text, numbers beyond double; integers beyond int64 become doubles (which keep their exact value up to uint64). The error names `what` (a
+/// file name, "request body") and the byte offset.
 Result<Json> parse_json(std::string_view text, std::string_view what, JsonLimits limits = {});
 
 }  // namespace lamina

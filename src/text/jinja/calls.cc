@@ -67,7 +67,7 @@ Result<Value> Interpreter::call_value(const Value& callee, const Arguments& argu
   const Result<Flow> flow = run_loop(*loop->node, arguments.positional[0], *loop->outer, loop->depth + 1);
   out_ = around;
   --calls_;
-  LAMINA_TRY(flow);
+  if (!flow.ok()) return flow.error();
   return runtime_.text(text);
 }
 
@@ -98,7 +98,7 @@ Result<Value> Interpreter::call_macro(const Macro& macro, Scope& definition, con
   TextBuilder* around = std::exchange(out_, &text);
   const Result<Flow> flow = execute(macro.body, scope);
   out_ = around;
-  LAMINA_TRY(flow);
+  if (!flow.ok()) return flow.error();
   return runtime_.text(text);
 }
 

@@ -116,7 +116,7 @@ Result<int> order(Runtime& runtime, const Value& left, const Value& right) {
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item) {
   if (const Text* text = container.text()) {
     if (item.text() == nullptr) return error("'in' a str needs a str, not ", type_name(item));
-    runtime.work_bytes(text->bytes.size());
+    runtime.work_bytes(2 * text->bytes.size());
     return find_bytes(text->bytes, item.text()->bytes, 0) != std::string_view::npos;
   }
   if (const Dict* dict = container.dict()) {

@@ -13,11 +13,11 @@ namespace lamina::jinja {
 
 /// A view: bytes (valid UTF-8) and flips lie in a heap, in the template or in the inputs, which outlive it.
 struct Text {
-  std::string_view bytes;
-  std::span<const uint32_t> flips;  // ascending offsets inside `bytes` where the origin changes
-  bool user = false;                // whether a user wrote the first byte
-  bool markup = false;              // made by the filter `safe` or `escape`: escapes what it is joined with
-  mutable int64_t points = -1;      // code points, once counted
+  std::string_view bytes{};
+  std::span<const uint32_t> flips{};  // ascending offsets inside `bytes` where the origin changes
+  bool user = false;                  // whether a user wrote the first byte
+  bool markup = false;                // made by the filter `safe` or `escape`: escapes what it is joined with
+  mutable int64_t points = -1;        // code points, once counted
 
   bool ascii() const { return code_points() == static_cast<int64_t>(bytes.size()); }
   int64_t code_points() const;

@@ -91,7 +91,7 @@ Result<std::optional<Piece>> window(const Text& text, const Bound& arguments) {
 Result<int64_t> find_index(Runtime& runtime, const Text& text, const Bound& arguments, bool last) {
   LAMINA_ASSIGN(const Text* sought, text_of(arguments.value(0)));
   LAMINA_ASSIGN(const std::optional<Piece> part, window(text, arguments));
-  runtime.work_bytes(last ? 4 * text.bytes.size() : text.bytes.size());
+  runtime.work_bytes((last ? 4 : 2) * text.bytes.size());
   if (!part) return int64_t{-1};
   const std::string_view before_end = text.bytes.substr(0, part->end);
   const size_t found =

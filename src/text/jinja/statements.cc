@@ -158,7 +158,7 @@ Result<Value> Interpreter::captured(const Body& body, Scope& scope) {
   TextBuilder* around = std::exchange(out_, &text);
   const Result<Flow> flow = execute(body, new_scope(&scope));
   out_ = around;
-  LAMINA_TRY(flow);
+  if (!flow.ok()) return flow.error();
   return runtime_.text(text);
 }
 

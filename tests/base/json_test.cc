@@ -49,6 +49,9 @@ TEST(Json, IntegersBeyondInt64BecomeDoubles) {
   EXPECT_EQ(parsed("-9223372036854775808").as_integer(), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(parsed("9223372036854775808").as_double(), 0x1p63);
   EXPECT_EQ(parsed("18446744073709551616").as_double(), 0x1p64);
+  EXPECT_EQ(parsed("12345678901234567890").wide_integer(), 12345678901234567890u);
+  EXPECT_EQ(parsed("12345678901234567890").dump(), "12345678901234567890");
+  for (const char* other : {"1", "1.5", "1e19", "18446744073709551616"}) EXPECT_EQ(parsed(other).wide_integer(), 0u);
   EXPECT_EQ(parsed("-9223372036854775809").kind(), Json::Kind::kDouble);
 }
 

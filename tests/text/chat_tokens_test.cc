@@ -115,6 +115,23 @@ TEST(ChatTokens, UserTextIsNeverAControlTokenOfItsTemplate) {
   std::printf("%zu conversations as the whole text, %zu with tokens that a user spelled\n", counts.plain, counts.forged);
 }
 
+TEST(ChatTokens, TokensMayNotTouchUserText) {
+  const Tokenizer tokenizer = byte_tokenizer({"<a>", "<a>b", "x<", "<c>"});
+  const auto specials = [&](const std::vector<TemplateSpan>& spans) {
+    std::string names;
+    for (const TokenId id : specials_in(tokenizer, encode_spans(tokenizer, spans).value()))
+      names += std::string(*tokenizer.token(id)) + " ";
+    return names;
+  };
+  EXPECT_EQ(specials({{"<a>b<c>", false}}), "<a>b <c> ");
+  EXPECT_EQ(specials({{"<a>b<c>", true}}), "");
+  EXPECT_EQ(specials({{"<a>", false}, {"b", true}}), "<a> ");          // the longer one would take the user's letter
+  EXPECT_EQ(specials({{"<", false}, {"a", true}, {">", false}}), "");  // spelled together
+  EXPECT_EQ(specials({{"x", true}, {"<c>", false}}), "<c> ");          // a user cannot swallow the template's tokens
+  EXPECT_EQ(specials({{"<c>", false}, {"<c>", true}, {"<c>", false}}), "<c> <c> ");
+  EXPECT_EQ(encode_spans(tokenizer, {}).value(), std::vector<TokenId>());
+}
+
 class RealChatTokens : public testing::TestWithParam<std::string> {};
 
 TEST_P(RealChatTokens, UserTextIsNeverAControlToken) {

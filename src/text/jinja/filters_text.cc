@@ -153,7 +153,8 @@ Result<Value> filter_truncate(Runtime& runtime, const Value& self, const Bound& 
 }
 
 Result<Value> filter_urlencode(Runtime& runtime, const Value& self, const Bound&) {
-  if (self.dict() != nullptr || self.list() != nullptr) return error("urlencode of a ", type_name(self), " is not supported");
+  const bool scalar = self.text() != nullptr || self.is_number() || self.is_none() || self.is_undefined();
+  if (!scalar) return error("urlencode of a ", type_name(self), " is not supported");
   constexpr std::string_view kKept = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/";
   constexpr char kHex[] = "0123456789ABCDEF";
   LAMINA_ASSIGN(const Text* text, to_text(runtime, self));

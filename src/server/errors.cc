@@ -28,6 +28,14 @@ std::string shown(const Json& value) {
   return value.dump();
 }
 
+Fault check_request_line(std::string_view target, bool needs_host, size_t hosts, std::string& path) {
+  const std::optional<std::string> found = target == "*" ? std::string(target) : path_of_target(target);
+  if (!found) return ApiError{.message = "the request's target is no path"};
+  path = *found;
+  if (needs_host && hosts != 1) return ApiError{.message = "a request needs exactly one Host header"};
+  return std::nullopt;
+}
+
 Json error_json(const ApiError& error) {
   Json inner, out;
   inner.set("message", error.message);

@@ -26,6 +26,9 @@ ApiError bad_field(std::string_view name, std::string_view what);
 std::string shown(const Json& value);
 std::string shown_text(std::string_view value);
 
+/// What a request's first line and Host headers get wrong; `path` is what it asks for ("*" for OPTIONS of the server).
+Fault check_request_line(std::string_view target, bool needs_host, size_t hosts, std::string& path);
+
 Json error_json(const ApiError& error);
 HttpResponse error_response(const ApiError& error);
 

@@ -1,7 +1,5 @@
 #include "server/http_server.h"
 
-#include <algorithm>
-#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -9,401 +7,44 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <chrono>
 #include <csignal>
-#include <unordered_set>
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "server/errors.h"
+#include "server/connection.h"
 
 namespace lamina::server {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
-using Parser = http::request_parser<http::string_body>;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);  // completes with (error_code, ...), nothing is thrown
-constexpr size_t kPipelinedBytes = size_t{64} << 10;          // read ahead of a client while its answer is computed
-constexpr size_t kWriteBytes = size_t{64} << 10;
-constexpr size_t kDiscardedBytes = size_t{64} << 20;  // of a refused body, so that the client reads the refusal and not a reset
-constexpr double kDiscardSeconds = 5;
 
 std::chrono::steady_clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-bool is_http_error(const error_code& ec) { return ec.category() == http::make_error_code(http::error::bad_method).category(); }
-
-/// What a request that cannot be read is answered; status 0: nothing, the client is gone.
-ApiError read_error(const error_code& ec, bool timed_out, const HttpLimits& limits) {
-  if (timed_out) return {.status = 408, .message = "the request did not arrive in time"};
-  if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
-    return {.status = 431, .message = cat("the request's header is longer than ", limits.header_bytes, " bytes")};
-  }
-  if (ec == http::error::body_limit) {
-    return {.status = 413, .message = cat("the request's body is longer than ", limits.body_bytes, " bytes")};
-  }
-  if (ec == http::error::bad_version) return {.status = 505, .message = "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-  if (ec == http::error::partial_message) return {.status = 400, .message = "the request ended before its announced end"};
-  if (is_http_error(ec) && ec != http::error::end_of_stream) return {.status = 400, .message = cat("malformed HTTP: ", ec.message())};
-  return {.status = 0, .message = ""};
-}
-
-HttpRequest head_of(const Parser& parser, std::string path) {
-  const auto& message = parser.get();
-  HttpRequest request;
-  request.method = std::string(message.method_string());
-  request.path = std::move(path);
-  request.content_type = std::string(message[http::field::content_type]);
-  request.authorization = std::string(message[http::field::authorization]);
-  return request;
-}
-
-/// What the header itself gets wrong.
-Fault check_target(const Parser& parser, std::optional<std::string>& path) {
-  const auto& message = parser.get();
-  if (message.target() == "*") {
-    path = "*";  // OPTIONS *
-  } else {
-    path = path_of_target(std::string_view(message.target()));
-  }
-  if (!path) return ApiError{.status = 400, .message = "the request's target is no path"};
-  if (message.version() >= 11 && message.count(http::field::host) != 1) {
-    return ApiError{.status = 400, .message = "a request needs exactly one Host header"};
-  }
-  return std::nullopt;
-}
-
-/// A request on its way through the request thread. Shared by that thread and the connection.
-struct Preparation {
-  HttpRequest request;
-  Reply reply;
-  std::atomic<bool> done{false};
-};
-
-class Connection;
-
-/// What the connections share; they live on the thread of `io`.
-struct Shared {
-  HttpLimits limits;
-  HttpHandler& handler;
-  asio::io_context io{1};
-  asio::thread_pool requests{1};
-  std::unordered_set<Connection*> connections;
-  size_t active = 0;  // connections whose request is being answered
-  bool ending = false;
-  std::function<void()> on_idle;  // after `active` fell to 0 while ending
-};
-
-class Connection : public std::enable_shared_from_this<Connection> {
- public:
-  Connection(tcp::socket socket, Shared& shared)
-      : socket_(std::move(socket)), shared_(shared), deadline_(shared.io), wake_timer_(shared.io) {
-    shared_.connections.insert(this);
-  }
-  ~Connection() { shared_.connections.erase(this); }
-
-  asio::awaitable<void> run();
-  /// Answers 503 whatever is asked.
-  asio::awaitable<void> turn_away();
-  /// Ends the connection wherever it is.
-  void abort();
-
- private:
-  /// Cross-thread wake-ups of one connection; shared by it and by whoever wakes it.
-  struct Waker {
-    asio::io_context& io;
-    std::weak_ptr<Connection> connection;
-    std::atomic<bool> posted{false};
-  };
-  std::function<void()> make_wake();
-  void woken();
-  asio::awaitable<void> wait_for_wake();
-
-  void arm(double seconds);
-  void disarm();
-  /// Looks after the client while its answer is computed.
-  void watch();
-  void client_event(const error_code& ec);
-  void watch_for_reset();
-
-  asio::awaitable<bool> serve_one();
-  asio::awaitable<bool> answer(Parser& parser, HttpRequest request);
-  asio::awaitable<bool> deliver(PendingReply& reply, const HttpRequest& request);
-  asio::awaitable<bool> probe(bool streams);
-  asio::awaitable<bool> respond(const HttpResponse& response, const HttpRequest& request);
-  asio::awaitable<bool> refuse(HttpResponse response, const HttpRequest& request);
-  asio::awaitable<bool> write(std::string bytes);
-
-  tcp::socket socket_;
-  Shared& shared_;
-  boost::beast::flat_buffer buffer_;
-  Framing framing_;
-  asio::steady_timer deadline_;
-  int deadline_turn_ = 0;
-  bool timed_out_ = false;
-  asio::steady_timer wake_timer_;
-  bool woken_ = false;
-  bool watching_ = false, wait_pending_ = false;
-  bool half_closed_ = false, probed_ = false, gone_ = false;
-};
-
-std::function<void()> Connection::make_wake() {
-  auto waker = std::make_shared<Waker>(shared_.io, weak_from_this());
-  return [waker] {
-    if (waker->posted.exchange(true)) return;
-    asio::post(waker->io, [waker] {
-      waker->posted = false;
-      if (const auto connection = waker->connection.lock()) connection->woken();
-    });
-  };
-}
-
-void Connection::woken() {
-  woken_ = true;
-  wake_timer_.cancel();
-}
-
-asio::awaitable<void> Connection::wait_for_wake() {
-  while (!woken_) {
-    wake_timer_.expires_at(std::chrono::steady_clock::time_point::max());
-    co_await wake_timer_.async_wait(kAwait);
-  }
-  woken_ = false;
-}
-
-void Connection::arm(double seconds) {
-  timed_out_ = false;
-  deadline_.expires_after(as_duration(seconds));
-  deadline_.async_wait([self = shared_from_this(), turn = ++deadline_turn_](const error_code& ec) {
-    if (ec || turn != self->deadline_turn_) return;
-    self->timed_out_ = true;
-    error_code ignored;
-    self->socket_.cancel(ignored);
-  });
-}
-
-void Connection::disarm() {
-  ++deadline_turn_;
-  deadline_.cancel();
-}
-
-void Connection::abort() {
-  gone_ = true;
-  woken();
-  error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
-  socket_.cancel(ignored);
-}
-
-void Connection::watch() {
-  watching_ = true;
-  if (wait_pending_ || half_closed_ || gone_) return;
-  if (buffer_.size() >= kPipelinedBytes) return watch_for_reset();
-  wait_pending_ = true;
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& ec) {
-    self->wait_pending_ = false;
-    if (self->watching_) self->client_event(ec);
-  });
-}
-
-/// Takes what has arrived: the next request of a client that does not wait for its answers, or the end.
-void Connection::client_event(const error_code& ec) {
-  error_code fault = ec;
-  if (!fault) {
-    constexpr size_t kPiece = 4096;
-    const size_t count = socket_.read_some(buffer_.prepare(kPiece), fault);
-    buffer_.commit(count);
-  }
-  if (!fault || fault == asio::error::would_block || fault == asio::error::operation_aborted) return watch();
-  if (fault == asio::error::eof) {
-    half_closed_ = true;
-  } else {
-    gone_ = true;
-  }
-  woken();
-}
-
-void Connection::watch_for_reset() {
-  socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](const error_code& ec) {
-    if (ec || !self->watching_) return;
-    self->gone_ = true;
-    self->woken();
-  });
-}
-
-/// Sends what a client that still listens skips and the socket of one that is gone answers with a reset.
-asio::awaitable<bool> Connection::probe(bool streams) {
-  probed_ = true;
-  watch_for_reset();
-  if (streams) co_return co_await write(encode_stream_piece(":\n\n", framing_));
-  if (framing_.http_1_0) co_return true;  // which knows no interim responses
-  co_return co_await write("HTTP/1.1 102 Processing\r\n\r\n");
-}
-
-asio::awaitable<bool> Connection::write(std::string bytes) {
-  for (size_t begin = 0; begin < bytes.size(); begin += kWriteBytes) {
-    arm(shared_.limits.write_seconds);
-    const size_t count = std::min(kWriteBytes, bytes.size() - begin);
-    const auto [ec, written] = co_await asio::async_write(socket_, asio::buffer(bytes.data() + begin, count), kAwait);
-    disarm();
-    if (ec) {
-      gone_ = true;
-      co_return false;
-    }
-  }
-  co_return true;
-}
-
-asio::awaitable<bool> Connection::respond(const HttpResponse& response, const HttpRequest& request) {
-  shared_.handler.answered(request, response.status);
-  co_return co_await write(encode_response(response, framing_)) && framing_.keep_alive;
-}
-
-/// Answers without having read the whole request and closes; what still arrives is thrown away for a while.
-asio::awaitable<bool> Connection::refuse(HttpResponse response, const HttpRequest& request) {
-  framing_.keep_alive = false;
-  if (!co_await respond(response, request) && gone_) co_return false;
-  error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  arm(kDiscardSeconds);
-  std::string scratch(kWriteBytes, '\0');
-  for (size_t total = 0; total < kDiscardedBytes;) {
-    const auto [ec, count] = co_await socket_.async_read_some(asio::buffer(scratch), kAwait);
-    if (ec) break;
-    total += count;
-  }
-  disarm();
-  co_return false;
-}
-
-asio::awaitable<bool> Connection::deliver(PendingReply& reply, const HttpRequest& request) {
-  reply.set_wake(make_wake());
-  if (reply.streams()) {
-    shared_.handler.answered(request, 200);
-    if (!co_await write(encode_stream_head(framing_))) co_return false;
-  }
-  while (true) {
-    PendingReply::Piece piece = reply.poll();
-    if (piece.whole) co_return co_await respond(*piece.whole, request);
-    if (!piece.events.empty() && !co_await write(encode_stream_piece(piece.events, framing_))) co_return false;
-    if (piece.done) co_return co_await write(encode_stream_end(framing_)) && framing_.keep_alive;
-    if (half_closed_ && !probed_) co_await probe(reply.streams());
-    co_await wait_for_wake();
-    if (gone_) co_return false;
-  }
-}
-
-asio::awaitable<bool> Connection::answer(Parser& parser, HttpRequest request) {
-  request.body = std::move(parser.get().body());
-  const auto work = std::make_shared<Preparation>();
-  work->request = std::move(request);
-  watch();
-  asio::post(shared_.requests, [work, &handler = shared_.handler, wake = make_wake()] {
-    work->reply = handler.handle(work->request);
-    work->request.body.clear();
-    work->request.body.shrink_to_fit();
-    work->done = true;
-    wake();
-  });
-  while (!work->done && !gone_) co_await wait_for_wake();
-  if (gone_) co_return false;
-  if (const auto* whole = std::get_if<HttpResponse>(&work->reply)) co_return co_await respond(*whole, work->request);
-  co_return co_await deliver(*std::get<std::unique_ptr<PendingReply>>(work->reply), work->request);
-}
-
-asio::awaitable<bool> Connection::serve_one() {
-  Parser parser;
-  parser.header_limit(static_cast<uint32_t>(shared_.limits.header_bytes));
-  parser.body_limit(shared_.limits.body_bytes);
-  framing_ = {};
-  HttpRequest request;
-  if (buffer_.size() == 0) {
-    arm(shared_.limits.idle_seconds);
-    const auto [ec, count] = co_await socket_.async_read_some(buffer_.prepare(4096), kAwait);
-    disarm();
-    if (ec) co_return false;
-    buffer_.commit(count);
-  }
-  arm(shared_.limits.header_seconds);
-  const auto [head_fault, head_bytes] = co_await http::async_read_header(socket_, buffer_, parser, kAwait);
-  disarm();
-  if (head_fault) {
-    const ApiError fault = read_error(head_fault, timed_out_, shared_.limits);
-    if (fault.status != 0) co_await refuse(error_response(fault), request);
-    co_return false;
-  }
-  std::optional<std::string> path;
-  const Fault target_fault = check_target(parser, path);
-  request = head_of(parser, path.value_or(""));
-  framing_ = {.http_1_0 = parser.get().version() < 11, .keep_alive = parser.keep_alive(), .head_only = request.method == "HEAD"};
-  std::optional<HttpResponse> refusal = target_fault ? error_response(*target_fault) : shared_.handler.check_head(request);
-  if (refusal && !parser.is_done()) co_return co_await refuse(std::move(*refusal), request);
-  if (refusal) co_return co_await respond(*refusal, request);
-  if (!parser.is_done() && boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-    if (!co_await write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
-  }
-  arm(shared_.limits.body_seconds);
-  const auto [body_fault, body_bytes] = co_await http::async_read(socket_, buffer_, parser, kAwait);
-  disarm();
-  if (body_fault) {
-    const ApiError fault = read_error(body_fault, timed_out_, shared_.limits);
-    if (fault.status != 0) co_await refuse(error_response(fault), request);
-    co_return false;
-  }
-  ++shared_.active;
-  const bool goes_on = co_await answer(parser, std::move(request));
-  watching_ = false;
-  if (--shared_.active == 0 && shared_.ending) shared_.on_idle();
-  co_return goes_on && !gone_ && !half_closed_;
-}
-
-asio::awaitable<void> Connection::run() {
-  const auto self = shared_from_this();
-  error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);
-  while (co_await serve_one()) {
-  }
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
-  socket_.close(ignored);
-}
-
-asio::awaitable<void> Connection::turn_away() {
-  const auto self = shared_from_this();
-  const ApiError fault{.status = 503, .message = cat("all ", shared_.limits.max_connections, " connections are in use")};
-  framing_.keep_alive = false;
-  co_await write(encode_response(error_response(fault), framing_));
-}
-
 }  // namespace
 
 struct HttpServer::Impl {
-  Shared shared;
-  tcp::acceptor acceptor{shared.io};
-  asio::signal_set signals{shared.io};
-  asio::steady_timer drain_timer{shared.io};
+  HttpHandler& handler;
+  asio::io_context io{1};
+  Connections connections;
+  tcp::acceptor acceptor{io};
+  asio::signal_set signals{io};
+  asio::steady_timer drain_timer{io};
   double drain_seconds = 0;
+  bool ending = false;
 
-  Impl(const HttpLimits& limits, HttpHandler& handler) : shared{.limits = limits, .handler = handler} {}
+  Impl(const HttpLimits& limits, HttpHandler& used) : handler(used), connections(io, limits, used) {}
 
   asio::awaitable<void> accept_loop();
-  void start(tcp::socket socket);
   void wait_for_signal();
   void begin_drain(double seconds);
   void stop();
@@ -414,42 +55,34 @@ asio::awaitable<void> HttpServer::Impl::accept_loop() {
     auto [ec, socket] = co_await acceptor.async_accept(kAwait);
     if (ec == asio::error::operation_aborted) co_return;
     if (!ec) {
-      start(std::move(socket));
+      const bool v6 = socket.local_endpoint(ec).protocol() == tcp::v6();
+      connections.open(socket.release(ec), v6);
       continue;
     }
     log_warning(cat("a connection could not be accepted: ", ec.message()));
-    asio::steady_timer pause(shared.io, std::chrono::milliseconds(100));  // out of descriptors: some will be closed
+    asio::steady_timer pause(io, std::chrono::milliseconds(100));  // out of descriptors: some will be closed
     co_await pause.async_wait(kAwait);
   }
-}
-
-void HttpServer::Impl::start(tcp::socket socket) {
-  const bool crowded = shared.connections.size() >= shared.limits.max_connections;
-  const auto connection = std::make_shared<Connection>(std::move(socket), shared);
-  asio::co_spawn(shared.io, crowded ? connection->turn_away() : connection->run(), [](const std::exception_ptr& fault) {
-    if (fault) log_error("a connection ended by an exception");
-  });
 }
 
 void HttpServer::Impl::wait_for_signal() {
   signals.async_wait([this](const error_code& ec, int number) {
     if (ec) return;
-    log_info(cat(number == SIGTERM ? "SIGTERM" : "SIGINT", shared.ending ? ": stopping at once" : ": finishing what runs"));
-    shared.ending ? stop() : begin_drain(drain_seconds);
+    log_info(cat(number == SIGTERM ? "SIGTERM" : "SIGINT", ending ? ": stopping at once" : ": finishing what runs"));
+    ending ? stop() : begin_drain(drain_seconds);
     wait_for_signal();
   });
 }
 
 void HttpServer::Impl::begin_drain(double seconds) {
-  if (shared.ending) return;
-  shared.ending = true;
-  shared.handler.draining();
-  shared.on_idle = [this] { asio::post(shared.io, [this] { stop(); }); };
-  if (shared.active == 0) return shared.on_idle();
+  if (ending) return;
+  ending = true;
+  handler.draining();
+  connections.when_idle([this] { asio::post(io, [this] { stop(); }); });
   drain_timer.expires_after(as_duration(seconds));
   drain_timer.async_wait([this, seconds](const error_code& ec) {
     if (ec) return;
-    log_warning(cat("--drain-timeout ", seconds, ": ", shared.active, " requests did not end in time and are cancelled"));
+    log_warning(cat("--drain-timeout ", seconds, ": ", connections.active(), " requests did not end in time and are cancelled"));
     stop();
   });
 }
@@ -460,19 +93,17 @@ void HttpServer::Impl::stop() {
   acceptor.close(ignored);
   signals.cancel(ignored);
   drain_timer.cancel();
-  shared.on_idle = [] {};
-  const std::unordered_set<Connection*> all = shared.connections;
-  for (Connection* connection : all) connection->abort();
+  connections.abort_all();
 }
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-HttpServer::~HttpServer() { impl_->shared.requests.join(); }
+HttpServer::~HttpServer() = default;
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler) {
   auto impl = std::make_unique<Impl>(limits, handler);
   error_code ec;
-  const auto found = tcp::resolver(impl->shared.io).resolve(host, std::to_string(port), tcp::resolver::passive, ec);
+  const auto found = tcp::resolver(impl->io).resolve(host, std::to_string(port), tcp::resolver::passive, ec);
   if (ec || found.empty()) return error("--host ", host, ": ", ec.message());
   const tcp::endpoint endpoint = found.begin()->endpoint();
   tcp::acceptor& acceptor = impl->acceptor;
@@ -497,12 +128,12 @@ void HttpServer::run(bool signals, double drain_seconds) {
     impl_->signals.add(SIGINT, ignored);
     impl_->wait_for_signal();
   }
-  asio::co_spawn(impl_->shared.io, impl_->accept_loop(), asio::detached);
-  impl_->shared.io.run();
+  asio::co_spawn(impl_->io, impl_->accept_loop(), asio::detached);
+  impl_->io.run();
 }
 
 void HttpServer::drain(double seconds) {
-  asio::post(impl_->shared.io, [impl = impl_.get(), seconds] { impl->begin_drain(seconds); });
+  asio::post(impl_->io, [impl = impl_.get(), seconds] { impl->begin_drain(seconds); });
 }
 
 }  // namespace lamina::server

@@ -155,7 +155,8 @@ TEST(Sampler, NumbersThatAreNoneAreNeverChosen) {
   for (const double temperature : {0.0, 1.0}) {
     SamplingParams params = seeded();
     params.temperature = temperature;
-    for (int i = 0; i < 50; ++i) EXPECT_EQ(*pick({kNan, -kInf, 0.5F, kNan}, params, {}, std::vector<TokenId>(static_cast<size_t>(i), 0)), 2);
+    for (int i = 0; i < 50; ++i)
+      EXPECT_EQ(*pick({kNan, -kInf, 0.5F, kNan}, params, {}, std::vector<TokenId>(static_cast<size_t>(i), 0)), 2);
     EXPECT_EQ(*pick({1, kInf, 2, kInf}, params), 1);
     for (const std::vector<float>& logits : std::vector<std::vector<float>>{{kNan, kNan}, {-kInf, -kInf}, {kNan, -kInf}, {}}) {
       const Result<TokenId> token = pick(logits, params);

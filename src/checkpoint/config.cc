@@ -163,7 +163,11 @@ Status read_flags(const ConfigReader& reader, const Family& family, ModelConfig&
   if (dtype) {
     const std::string_view prefix = "torch.";
     const Result<DType> parsed = parse_torch_dtype(dtype->starts_with(prefix) ? dtype->substr(prefix.size()) : *dtype);
-    if (!parsed.ok()) return reader.fault(reader.has({"dtype"}) ? "dtype" : "torch_dtype", cat("is not usable: ", parsed.error().message));
+    const bool computed = parsed.ok() && (*parsed == DType::kF32 || *parsed == DType::kF16 || *parsed == DType::kBF16);
+    if (!computed) {
+      return reader.fault(reader.has({"dtype"}) ? "dtype" : "torch_dtype",
+                          cat("is \"", *dtype, "\", supported: float32, float16, bfloat16"));
+    }
     out.dtype = *parsed;
   }
   return {};

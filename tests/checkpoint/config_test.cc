@@ -51,6 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"Activation", R"({"hidden_act": "gelu"})", "", {"\"hidden_act\" is \"gelu\", supported: silu"}},
         BadConfig{"Eps", R"({"rms_norm_eps": -1})", "", {"\"rms_norm_eps\" is -1"}},
         BadConfig{"Dtype", R"({"torch_dtype": "float99"})", "", {"\"torch_dtype\"", "float99"}},
+        BadConfig{"DtypeNotComputedIn", R"({"dtype": "int8"})", "", {"\"dtype\" is \"int8\", supported: float32, float16, bfloat16"}},
         BadConfig{"Clip", R"({"clip_qkv": 8.0})", "", {"\"clip_qkv\" is 8", "only null"}},
         BadConfig{"Eos", R"({"eos_token_id": ["</s>"]})", "", {"\"eos_token_id\"", "</s>", "an integer"}},
         BadConfig{"EosRange", R"({"eos_token_id": 4294967296})", "", {"\"eos_token_id\" holds 4294967296"}},

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 
 #include "apps/command.h"
@@ -59,5 +60,6 @@ int main(int argc, char** argv) {
   if (!body.run) return fail(kUsage, lamina::cat("a command is needed: ", lamina::join(commands, ", ")));
   if (const lamina::Status status = body.check(); !status.ok()) return fail(kUsage, status.error().message);
   if (const lamina::Status status = body.run(); !status.ok()) return fail(kFailed, status.error().message);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail(kFailed, "stdout: the answer could not be written");
   return 0;
 }

@@ -115,6 +115,16 @@ TEST(Cli, HelpIsNoError) {
   }
 }
 
+TEST(Cli, AnAnswerThatCannotBeWrittenIsAnError) {
+  const fixture::TempFolder folder;
+  fixture::toy_model().write(folder);
+  for (const char* command : {"logits", "generate"}) {
+    const fixture::Outcome outcome = run_lamina({command, folder.path(), "--prompt-ids", "1,2"}, {}, "/dev/full");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("error: stdout: the answer could not be written"));
+  }
+}
+
 TEST(Cli, AnEmptyAnswerIsNoError) {
   const fixture::TempFolder folder;
   fixture::toy_model().write(folder);

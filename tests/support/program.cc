@@ -31,7 +31,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 }  // namespace
 
-Outcome run_lamina(const std::vector<std::string>& args, const std::vector<std::pair<std::string, std::string>>& variables) {
+Outcome run_lamina(const std::vector<std::string>& args, const std::vector<std::pair<std::string, std::string>>& variables,
+                   const std::string& out_path) {
   const char* given = std::getenv("LAMINA_BIN");
   std::vector<std::string> words = {given != nullptr ? given : LAMINA_BINARY_DIR "/lamina"}, settings;
   words.insert(words.end(), args.begin(), args.end());
@@ -42,7 +43,8 @@ Outcome run_lamina(const std::vector<std::string>& args, const std::vector<std::
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, folder.file("out").c_str(), O_WRONLY | O_CREAT, 0600);
+  const std::string out_file = out_path.empty() ? folder.file("out") : out_path;
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_file.c_str(), O_WRONLY | O_CREAT, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, folder.file("err").c_str(), O_WRONLY | O_CREAT, 0600);
   pid_t child = 0;
   const int fault = posix_spawn(&child, words[0].c_str(), &actions, nullptr, pointers(words).data(), pointers(settings).data());
@@ -57,7 +59,7 @@ Outcome run_lamina(const std::vector<std::string>& args, const std::vector<std::
   wait4(child, &status, 0, &usage);
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
-  outcome.out = slurp(folder.file("out"));
+  if (out_path.empty()) outcome.out = slurp(out_file);
   outcome.err = slurp(folder.file("err"));
   outcome.peak_rss = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   return outcome;

@@ -17,9 +17,9 @@ EngineOptions toy_options(const TempFolder& folder) {
 
 namespace {
 
-Served serve_quietly(const TempFolder& folder, const std::vector<TokenId>& prompt) {
+Served serve_quietly(const EngineOptions& options, const std::vector<TokenId>& prompt) {
   Served out;
-  const auto engine = Engine::start(toy_options(folder));
+  const auto engine = Engine::start(options);
   if (!engine.ok()) {
     out.refusal = engine.error().message;
     return out;
@@ -41,12 +41,14 @@ Served serve_quietly(const TempFolder& folder, const std::vector<TokenId>& promp
 
 }  // namespace
 
-Served serve(const TempFolder& folder, const std::vector<TokenId>& prompt) {
+Served serve(const EngineOptions& options, const std::vector<TokenId>& prompt) {
   ::testing::internal::CaptureStderr();
-  Served out = serve_quietly(folder, prompt);
+  Served out = serve_quietly(options, prompt);
   out.log = ::testing::internal::GetCapturedStderr();
   return out;
 }
+
+Served serve(const TempFolder& folder, const std::vector<TokenId>& prompt) { return serve(toy_options(folder), prompt); }
 
 Served serve(const ToyModel& model, const std::vector<TokenId>& prompt) {
   const TempFolder folder;

@@ -19,7 +19,8 @@ struct Served {
 
 /// A small pool, and everything else as the command line has it.
 EngineOptions toy_options(const fixture::TempFolder& folder);
-/// Starts an engine on the folder and asks for the logits of every position of `prompt`.
+/// Starts an engine and asks for the logits of every position of `prompt`.
+Served serve(const EngineOptions& options, const std::vector<TokenId>& prompt);
 Served serve(const fixture::TempFolder& folder, const std::vector<TokenId>& prompt);
 Served serve(const fixture::ToyModel& model, const std::vector<TokenId>& prompt);
 

@@ -67,7 +67,9 @@ class RadixAttention {
 
   const RadixAttentionSpec& spec() const { return spec_; }
   /// Stage memory of the output of `rows` rows.
-  size_t stage_bytes(int64_t rows) const { return static_cast<size_t>(rows * (int64_t{spec_.q_heads} * spec_.v_dim * 4 + Arena::kActivationPad)) + 64; }
+  size_t stage_bytes(int64_t rows) const {
+    return static_cast<size_t>(rows * (int64_t{spec_.q_heads} * spec_.v_dim * 4 + Arena::kActivationPad)) + 64;
+  }
   KvLayerShape kv_shape() const { return {spec_.kv_heads, spec_.qk_dim, spec_.v_dim}; }
 
  private:

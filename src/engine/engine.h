@@ -106,7 +106,7 @@ class Engine {
 
   const EngineInfo& info() const { return loaded_.info; }
   const ModelConfig& config() const { return loaded_.config; }
-  /// What generation_config.json suggests; a request says how it samples.
+  /// What generation_config.json suggests, for requests that are silent (serve).
   const SamplingParams& sampling_defaults() const { return loaded_.sampling_defaults; }
   /// An error that says so when the folder has no tokenizer.json.
   Result<const Tokenizer*> tokenizer() const;

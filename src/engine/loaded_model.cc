@@ -94,7 +94,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   out.eos_token_ids = stop_token_ids(plan.config, generation);
   out.sampling_defaults = suggested_params(generation);
   if (const std::string sampling = suggested_sampling(generation); !sampling.empty()) {
-    log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": not applied, a request says how it samples"));
+    log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": only serve follows it, where a request is silent"));
   }
   LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, plan.config));
   LAMINA_ASSIGN(out.chat_templates, load_templates(options));

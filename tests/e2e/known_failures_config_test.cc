@@ -230,8 +230,8 @@ TEST(KnownConfigFailures, B19SuggestedSamplingIsNotAppliedAndSaid) {
   const auto engine = Engine::start(toy_options(folder));
   const std::string log = ::testing::internal::GetCapturedStderr();
   ASSERT_TRUE(engine.ok());
-  EXPECT_THAT(log,
-              AllOf(HasSubstr("generation_config.json"), HasSubstr("temperature 0.1"), HasSubstr("top_k 1"), HasSubstr("only serve follows it")));
+  EXPECT_THAT(log, AllOf(HasSubstr("generation_config.json"), HasSubstr("temperature 0.1"), HasSubstr("top_k 1"),
+                         HasSubstr("only serve follows it")));
   EXPECT_EQ(generate(**engine, {1, 3}, hot).ids, generate(**plain, {1, 3}, hot).ids);
   EXPECT_NE(generate(**engine, {1, 3}, hot).ids, generate(**engine, {1, 3}, {.max_new_tokens = 8, .temperature = 0}).ids);
 }

@@ -19,7 +19,7 @@ function startServer({ binary, model, server }) {
     let seen = '';
     const look = (chunk) => {
       seen += chunk;
-      const port = /http:\/\/[^\s:]+:(\d+)/.exec(seen);
+      const port = /ready on http:\/\/[^\s:]+:(\d+)/.exec(seen);
       if (port) resolve({ child, port: Number(port[1]) });
     };
     child.stdout.on('data', look);
@@ -28,19 +28,19 @@ function startServer({ binary, model, server }) {
   });
 }
 
-// One streamed completion: times in ms of the request and of each token.
+// One streamed answer (the native form, which sends every token, with or without text): times in ms of the request and of each token.
 function complete(port, prompt, maxTokens) {
-  const body = JSON.stringify({ prompt, max_tokens: maxTokens, temperature: 0, ignore_eos: true, stream: true });
+  const body = JSON.stringify({ input_ids: prompt, sampling_params: { max_new_tokens: maxTokens, temperature: 0, ignore_eos: true }, stream: true });
   const start = performance.now();
   return new Promise((resolve, reject) => {
-    const request = http.request({ port, path: '/v1/completions', method: 'POST', headers: { 'content-type': 'application/json' } }, (answer) => {
+    const request = http.request({ port, path: '/generate', method: 'POST', headers: { 'content-type': 'application/json' } }, (answer) => {
       const times = [];
       let rest = '';
       answer.on('data', (chunk) => {
         rest += chunk;
         for (let at; (at = rest.indexOf('\n\n')) >= 0; rest = rest.slice(at + 2)) {
           const event = rest.slice(0, at);
-          if (event.startsWith('data: {') && !event.includes('"choices":[]')) times.push(performance.now());
+          if (event.startsWith('data: {')) times.push(performance.now());
         }
       });
       answer.on('end', () => (answer.statusCode === 200 ? resolve({ start, times }) : reject(new Error(`status ${answer.statusCode}: ${rest}`))));

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "apps/command.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "kernels/ceiling.h"
 
@@ -46,8 +46,7 @@ struct Times {
 };
 
 Result<Times> run_batch(Engine& engine, int batch, int prompt, int new_tokens) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const int64_t start_ns = SteadyClock().now_ns();
   std::vector<std::unique_ptr<RequestStream>> streams;
   for (int b = 0; b < batch; ++b) {
     EngineRequest request{.prompt = random_prompt(prompt, engine.config().vocab_size, static_cast<uint64_t>(b)), .sampling = {}};
@@ -61,8 +60,9 @@ Result<Times> run_batch(Engine& engine, int batch, int prompt, int new_tokens) {
   for (const auto& stream : streams) {
     for (bool first = true; std::optional<EngineEvent> event = stream->next(); first = false) {
       if (!event->error.empty()) return Error{event->error};
-      times.last = std::chrono::duration<double>(Clock::now() - start).count();
-      if (first) times.first = std::max(times.first, times.last);
+      const double now = static_cast<double>(event->at_ns - start_ns) / 1e9;
+      times.last = std::max(times.last, now);
+      if (first) times.first = std::max(times.first, now);
     }
   }
   return times;

@@ -1,11 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <limits>
 #include <memory>
 
 #include "api/sampling.h"
 #include "apps/command.h"
+#include "base/clock.h"
 #include "base/strings.h"
 
 namespace lamina {
@@ -33,13 +33,12 @@ struct Answer {
   }
 };
 
-Result<Answer> collect(RequestStream& stream, bool show) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+/// `start_ns`: SteadyClock at the submit.
+Result<Answer> collect(RequestStream& stream, int64_t start_ns, bool show) {
   Answer answer;
   while (std::optional<EngineEvent> event = stream.next()) {
     if (!event->error.empty()) return error(event->error);
-    const double now = std::chrono::duration<double>(Clock::now() - start).count();
+    const double now = static_cast<double>(event->at_ns - start_ns) / 1e9;
     if (answer.ids.empty()) answer.first_token_s = now;
     if (event->token) answer.ids.push_back(*event->token);
     answer.text += event->text;
@@ -80,14 +79,16 @@ Status check(const Options& options) {
 Status run(const Options& options) {
   LAMINA_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(options.engine));
   LAMINA_ASSIGN(const std::vector<TokenId> prompt, prompt_ids(options.prompt, *engine));
+  const int64_t start_ns = SteadyClock().now_ns();
   LAMINA_ASSIGN(const auto stream, engine->submit({.prompt = prompt, .sampling = options.sampling}));
-  LAMINA_ASSIGN(const Answer answer, collect(*stream, !options.json));
+  LAMINA_ASSIGN(const Answer answer, collect(*stream, start_ns, !options.json));
   if (options.json) {
     print_json(to_json(prompt, answer, *engine, stream->seed()));
     return {};
   }
   if (!engine->tokenizer().ok()) std::fputs(ids_json(answer.ids).dump().c_str(), stdout);
   std::printf("\n");
+  std::fflush(stdout);
   std::fprintf(stderr, "%zu tokens, first after %.3f s, then %.1f tokens/s\n", answer.ids.size(), answer.first_token_s,
                answer.tokens_per_second());
   return {};

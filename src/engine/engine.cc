@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/sampling.h"
+#include "base/clock.h"
 #include "base/strings.h"
 
 namespace lamina {
@@ -197,6 +198,7 @@ void Engine::deliver(const RequestEvent& happened) {
   if (found == live_.end()) return;
   Live& live = found->second;
   EngineEvent event = std::exchange(live.next, {});
+  event.at_ns = SteadyClock().now_ns();
   event.token = happened.token;
   event.finish = happened.finish;
   event.error = happened.error;

@@ -33,6 +33,7 @@ struct EngineEvent {
   std::optional<TokenId> token;
   std::optional<TokenLogprob> logprob;  // of `token`, when asked for
   std::string text;                     // what became final with it; never half a character, never part of a stop string
+  int64_t at_ns = 0;                    // SteadyClock when it happened
   FinishReason finish = FinishReason::kNone;
   std::string error;                          // why a request ended with kAbort
   std::string matched_stop;                   // the stop string that ended the text

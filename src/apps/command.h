@@ -51,6 +51,14 @@ Result<std::vector<TokenId>> prompt_ids(const PromptOptions& options, const Engi
 /// "1,2,3" -> ids; the error names `flag` and the piece that is no integer.
 Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag);
 
+/// What a command that runs a model over one prompt and prints JSON is told.
+struct PromptCommand {
+  EngineOptions engine;
+  PromptOptions prompt;
+};
+/// Gives `command` these options and makes `run` its body.
+void add_prompt_command(CLI::App& command, CommandBody& body, Status (*run)(const PromptCommand&));
+
 /// `options` with LAMINA_ISA and LAMINA_DISABLED_ARCHS.
 EngineOptions with_environment(EngineOptions options);
 /// Starts an engine with a progress bar (when stderr is a terminal) and prints the start line on stderr.

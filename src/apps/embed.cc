@@ -6,17 +6,7 @@
 namespace lamina {
 namespace {
 
-struct Options {
-  EngineOptions engine;
-  PromptOptions prompt;
-};
-
-Status check(const Options& options) {
-  LAMINA_TRY(validate(options.engine));
-  return check_prompt(options.prompt);
-}
-
-Status run(const Options& options) {
+Status run(const PromptCommand& options) {
   LAMINA_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(options.engine));
   LAMINA_ASSIGN(std::vector<TokenId> prompt, prompt_ids(options.prompt, *engine));
   LAMINA_ASSIGN(const auto stream, engine->submit({.prompt = std::move(prompt), .sampling = {}, .pool = true}));
@@ -34,12 +24,7 @@ Status run(const Options& options) {
 }  // namespace
 
 void add_embed(CLI::App& app, CommandBody& body) {
-  CLI::App* command = app.add_subcommand("embed", "embedding of a prompt: last token, L2-normalised");
-  const auto options = std::make_shared<Options>();
-  add_engine_options(*command, options->engine);
-  add_prompt_options(*command, options->prompt);
-  accept_json(*command);
-  body_of(*command, body, {.check = [options] { return check(*options); }, .run = [options] { return run(*options); }});
+  add_prompt_command(*app.add_subcommand("embed", "embedding of a prompt: last token, L2-normalised"), body, run);
 }
 
 }  // namespace lamina

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "apps/command.h"
 #include "base/log.h"
@@ -66,6 +67,18 @@ Status check_prompt(const PromptOptions& options) {
   if (!options.text && !options.ids) return error("--prompt or --prompt-ids is needed");
   if (options.ids) LAMINA_TRY(parse_ids(*options.ids, "--prompt-ids"));
   return {};
+}
+
+void add_prompt_command(CLI::App& command, CommandBody& body, Status (*run)(const PromptCommand&)) {
+  const auto options = std::make_shared<PromptCommand>();
+  add_engine_options(command, options->engine);
+  add_prompt_options(command, options->prompt);
+  accept_json(command);
+  const auto check = [options]() -> Status {
+    LAMINA_TRY(validate(options->engine));
+    return check_prompt(options->prompt);
+  };
+  body_of(command, body, {.check = check, .run = [options, run] { return run(*options); }});
 }
 
 Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag) {

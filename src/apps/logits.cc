@@ -6,17 +6,7 @@
 namespace lamina {
 namespace {
 
-struct Options {
-  EngineOptions engine;
-  PromptOptions prompt;
-};
-
-Status check(const Options& options) {
-  LAMINA_TRY(validate(options.engine));
-  return check_prompt(options.prompt);
-}
-
-Status run(const Options& options) {
+Status run(const PromptCommand& options) {
   LAMINA_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(options.engine));
   LAMINA_ASSIGN(std::vector<TokenId> prompt, prompt_ids(options.prompt, *engine));
   EngineRequest request{.prompt = std::move(prompt), .sampling = {}, .all_logits = true};
@@ -43,12 +33,7 @@ Status run(const Options& options) {
 }  // namespace
 
 void add_logits(CLI::App& app, CommandBody& body) {
-  CLI::App* command = app.add_subcommand("logits", "logits of every position of a prompt");
-  const auto options = std::make_shared<Options>();
-  add_engine_options(*command, options->engine);
-  add_prompt_options(*command, options->prompt);
-  accept_json(*command);
-  body_of(*command, body, {.check = [options] { return check(*options); }, .run = [options] { return run(*options); }});
+  add_prompt_command(*app.add_subcommand("logits", "logits of every position of a prompt"), body, run);
 }
 
 }  // namespace lamina

@@ -113,7 +113,6 @@ class Engine {
   Result<const Tokenizer*> tokenizer() const;
   /// Compiled at the start; empty when the checkpoint has none.
   const ChatTemplates& chat_templates() const { return loaded_.chat_templates; }
-  ModelRunner& runner() { return *loaded_.runner; }
 
  private:
   /// A request from submit to its last event.

@@ -24,20 +24,32 @@ struct BatchSequence {
   bool pool = false;  // wants the pooled embedding of its last row
 };
 
-/// Rows of all sequences concatenated, ragged, then padding rows up to rows().
+/// Rows of all sequences of this attention-DP rank concatenated, ragged, then padding rows up to rows(). Without attention data parallelism
+/// there is one such rank and `full_rows() == rows()`; with it the full rows are those of all its ranks, one after the other.
 struct ForwardBatch {
-  std::vector<TokenId> input_ids;      // [rows]
+  std::vector<TokenId> input_ids;      // [full rows]; padding rows hold id 0
   std::vector<int64_t> positions;      // [rows]
   std::vector<int64_t> out_cache_loc;  // [rows] slots to write K/V to; padded rows name slot 0 and are not written
-  std::vector<BatchSequence> sequences;
-  std::vector<int32_t> pages;  // page tables of all sequences
+  std::vector<BatchSequence> sequences;  // of this attention-DP rank
+  std::vector<int32_t> pages;            // page tables of all sequences
+  std::vector<int64_t> dp_rows;          // rows of each attention-DP rank, padding included; some may be 0
+  std::vector<int64_t> dp_selected;      // rows of each of them that want logits
+  int dp_rank = 0;
   int64_t real_rows = 0;
   int64_t page_size = 16;
 
-  int64_t rows() const { return static_cast<int64_t>(input_ids.size()); }
+  int64_t rows() const { return static_cast<int64_t>(positions.size()); }
+  int64_t full_rows() const { return static_cast<int64_t>(input_ids.size()); }
+  /// The first full row of this attention-DP rank.
+  int64_t local_begin() const {
+    int64_t begin = 0;
+    for (int d = 0; d < dp_rank; ++d) begin += dp_rows[static_cast<size_t>(d)];
+    return begin;
+  }
   /// Empties without giving memory back.
   void clear() {
     input_ids.clear(), positions.clear(), out_cache_loc.clear(), sequences.clear(), pages.clear();
+    dp_rows.clear(), dp_selected.clear();
     real_rows = 0;
   }
 };

@@ -52,13 +52,17 @@ struct BuiltModel {
 
 struct ModelOptions {
   bool stage_boundaries = true;  // false: layers own their residual and complete their own sums
+  bool dp_lm_head = false;       // the head is cut over attn_tp instead of tp
 };
 
-/// What a model class is built from.
+/// What a model class is built from. A pipeline stage holds its own layers only; embedding and head stand on the first and the last.
 struct ModelBuild {
   const ModelConfig& config;
   const ModelOptions& options;
   BuildContext& context;
+  StageLayers stage;  // of all config.num_hidden_layers
+  bool first_stage = true;
+  bool last_stage = true;
 };
 
 /// One architecture of a family file.

@@ -27,18 +27,32 @@ struct PlanOptions {
   std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512; empty: the best
   std::string disabled_archs;               // LAMINA_DISABLED_ARCHS
   bool stage_boundaries = true;
+  Topology topology;                        // --tp-size, --pp-size, --dp-attention, --enable-dp-lm-head, --pp-layer-partition
+  std::string boundary_plan = "fused";      // --boundary-plan: fused | reference (one operation after the other); the same bits
+  std::string boundary_rows = "auto";       // --boundary-rows: auto | replicated | scattered, where the residual lies between ranks; the same bits
+  std::string dp_padding = "auto";          // --dp-padding: auto | padded | ragged; the same bits
   std::vector<int64_t> capture_layers;  // hidden states before these layers come with all_logits requests
 };
 
-/// Members are destroyed in reverse order.
-struct ModelPlan {
+/// What all ranks of a process share: read and audited once.
+struct ModelSource {
   ModelConfig config;
+  ModelEntry entry;
   std::optional<Checkpoint> checkpoint;  // none: dummy values, or a plan without files
   DType dtype = DType::kBF16;
   DType kv_dtype = DType::kBF16;
   int64_t context_length = 0;
   Isa isa = Isa::kRef;
   const kernels::Kernels* kernels = nullptr;
+  AuditReport report;  // of the whole checkpoint against all layers, whatever this rank holds of it; clean
+};
+
+/// One rank's model. Members are destroyed in reverse order.
+struct ModelPlan {
+  std::shared_ptr<const ModelSource> source;  // owners: the plans of the process's ranks, and whoever made them
+  Topology topology;
+  int rank = 0;  // in the world
+  StageLayers stage;
   std::unique_ptr<ParallelGroups> groups;
   std::unique_ptr<WeightFormat> format;
   std::unique_ptr<AttentionBackend> backend;
@@ -46,8 +60,12 @@ struct ModelPlan {
   LoadPlan load;
 };
 
-/// Config -> class -> file headers -> shells -> audit of names and shapes. `with_files` false: parameters are planned without files.
+/// Config -> class -> file headers -> shells of the whole model -> audit of names and shapes. `with_files` false: no files are read.
 /// Refuses with one error that names file, tensor, key or flag; options are valid already.
+Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& options, bool with_files);
+/// The shells of one rank and where the rows of its parameters come from. `groups` are those of `rank` in options.topology.
+Result<ModelPlan> plan_rank(const PlanOptions& options, std::shared_ptr<const ModelSource> source, ParallelGroups groups, int rank);
+/// Both, for a topology of one rank.
 Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files);
 
 /// Reserves and fills the weights of a plan.

@@ -39,6 +39,8 @@ struct SchedulerConfig {
   double new_token_ratio = 0.7;  // share of the outputs still allowed that admission reserves; see docs/SCHEDULING.md
   double min_new_token_ratio = 0.098;
   int new_token_ratio_decay_steps = 600;
+  int dp_ranks = 1;         // attention-DP ranks, each with a pool of `kv` pages and a cache of its own
+  int plans_in_flight = 1;  // plans that may be out at once (pipeline stages); a request is in at most one
 
   /// Rows a plan never exceeds.
   int64_t max_step_tokens() const { return std::max(chunked_prefill_size, max_running_requests); }

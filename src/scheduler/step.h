@@ -22,6 +22,7 @@ struct KvCapacity {
 /// that an earlier entry computed may come again (after a retraction or a rope switch): their K/V are then written anew.
 struct StepEntry {
   RequestId request;
+  int32_t dp_rank = 0;                       // the attention-DP rank whose KV pool holds it, for the whole life of the request
   int32_t token_begin = 0, token_count = 0;  // into StepPlan::tokens
   int32_t page_begin = 0, page_count = 0;    // into StepPlan::pages: the table that covers prefix and tokens, no more
   int64_t prefix_len = 0;
@@ -43,7 +44,8 @@ struct StepAdmission {
 /// The first `tokens` of page `from` go to page `to` in every layer, before anything else of the step and in the plan's order.
 struct PageCopy {
   PageId from, to;
-  int32_t tokens = 0;  // 0: nothing to copy
+  int32_t tokens = 0;   // 0: nothing to copy
+  int32_t dp_rank = 0;  // whose pages
 };
 
 struct StepPlan {
@@ -73,6 +75,7 @@ struct StepOutput {
 
 struct StepResult {
   int64_t step = 0;
+  std::string fault;  // not empty: the ranks cannot go on; `outputs` is then void
   std::vector<StepOutput> outputs;  // in the order of the plan's entries
 };
 

@@ -32,12 +32,12 @@ MemoryRequest memory_request(const EngineOptions& options, const ModelPlan& plan
   MemoryRequest request;
   request.step_rows = std::max(options.chunked_prefill_size, options.max_running_requests);
   request.threads = threads;
-  request.kv_dtype = plan.kv_dtype;
+  request.kv_dtype = plan.source->kv_dtype;
   request.page_size = options.page_size;
   request.max_total_tokens = options.max_total_tokens;
   request.mem_fraction_static = options.mem_fraction_static;
   request.max_running_requests = options.max_running_requests;
-  request.context_length = plan.context_length;
+  request.context_length = plan.source->context_length;
   request.available = available_memory();
   return request;
 }
@@ -59,10 +59,10 @@ EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
   EngineInfo info;
   info.model = std::filesystem::path(options.model + "/").lexically_normal().parent_path().filename().string();
   info.architecture = plan.built.architecture;
-  info.dtype = plan.dtype;
-  info.kv_dtype = plan.kv_dtype;
-  info.isa = plan.isa;
-  info.context_length = plan.context_length;
+  info.dtype = plan.source->dtype;
+  info.kv_dtype = plan.source->kv_dtype;
+  info.isa = plan.source->isa;
+  info.context_length = plan.source->context_length;
   return info;
 }
 
@@ -91,12 +91,12 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   LAMINA_ASSIGN(ModelPlan plan, make_model_plan(options, options.load_format != "dummy"));
   LoadedModel out;
   LAMINA_ASSIGN(const GenerationConfig generation, load_generation_config(options.model));
-  out.eos_token_ids = stop_token_ids(plan.config, generation);
+  out.eos_token_ids = stop_token_ids(plan.source->config, generation);
   out.sampling_defaults = suggested_params(generation);
   if (const std::string sampling = suggested_sampling(generation); !sampling.empty()) {
     log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": only serve follows it, where a request is silent"));
   }
-  LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, plan.config));
+  LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, plan.source->config));
   LAMINA_ASSIGN(out.chat_templates, load_templates(options));
   const int cpus = usable_cpus();
   out.team = std::make_unique<ThreadTeam>(options.threads > 0 ? options.threads : cpus, cpus);
@@ -107,7 +107,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   const auto start = std::chrono::steady_clock::now();
   LAMINA_TRY(load_weights(plan, *out.team, progress));
   out.info.load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  out.config = plan.config;
+  out.config = plan.source->config;
   LAMINA_ASSIGN(out.runner, ModelRunner::create(std::move(plan), out.info.memory, *out.team, out.eos_token_ids));
   return out;
 }

@@ -59,14 +59,17 @@ std::vector<std::string> ModelRegistry::architectures() const {
 }
 
 Result<BuiltModel> build_model(const ModelEntry& entry, const ModelConfig& config, const ModelOptions& options,
-                               const ParallelGroups& groups, const WeightFormat& format) {
+                               const ParallelGroups& groups, const WeightFormat& format, const StageLayers& stage) {
+  LAMINA_ASSIGN(const ParallelGroup* pipeline, groups.find("pp"));
   BuiltModel built;
   built.architecture = entry.architecture;
   built.params = std::make_unique<ParamList>();
   built.rotary = std::make_unique<RotarySet>();
   built.stack = std::make_unique<LayerStack>(groups);
   BuildContext context(groups, format, *built.params, *built.stack, *built.rotary);
-  built.model = entry.create({config, options, context});
+  const bool first = pipeline->rank == 0;
+  const bool last = pipeline->rank == pipeline->size - 1;
+  built.model = entry.create({config, options, context, stage, first, last});
   LAMINA_TRY(context.status());
   return built;
 }

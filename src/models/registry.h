@@ -25,8 +25,9 @@ class ModelRegistry {
   std::vector<ModelEntry> entries_;
 };
 
-/// Empty shells of the right shape for one rank: parameters declared, boundaries bound, no weights.
+/// Empty shells of the right shape for one rank: parameters declared, boundaries bound, no weights. `stage`: the layers of the rank's
+/// pipeline stage, whose place among the stages group "pp" tells.
 Result<BuiltModel> build_model(const ModelEntry& entry, const ModelConfig& config, const ModelOptions& options,
-                               const ParallelGroups& groups, const WeightFormat& format);
+                               const ParallelGroups& groups, const WeightFormat& format, const StageLayers& stage);
 
 }  // namespace lamina

@@ -85,7 +85,7 @@ Json kv_json(const ModelPlan& plan, const MemoryPlan& memory) {
   out.set("kv_heads", shapes.empty() ? 0 : shapes.front().kv_heads);
   out.set("k_dim", shapes.empty() ? 0 : shapes.front().k_dim);
   out.set("v_dim", shapes.empty() ? 0 : shapes.front().v_dim);
-  out.set("dtype", torch_dtype_name(plan.kv_dtype));
+  out.set("dtype", torch_dtype_name(plan.source->kv_dtype));
   out.set("bytes_per_token", memory.kv_bytes_per_token);
   return out;
 }
@@ -154,7 +154,7 @@ Result<Json> inspect_json(const ModelPlan& plan, const MemoryPlan& memory) {
   Json out, parameters = Json::array(), stages = Json::array();
   int64_t total = 0;
   for (const ParamLoad& load : plan.load.loads) {
-    LAMINA_ASSIGN(Json parameter, parameter_json(load, plan.checkpoint ? &*plan.checkpoint : nullptr));
+    LAMINA_ASSIGN(Json parameter, parameter_json(load, plan.source->checkpoint ? &*plan.source->checkpoint : nullptr));
     parameters.push(std::move(parameter));
     total += load.param->on_disk_elements();
   }
@@ -166,10 +166,10 @@ Result<Json> inspect_json(const ModelPlan& plan, const MemoryPlan& memory) {
   }
   out.set("class", plan.built.architecture);
   out.set("ranks", 1);
-  out.set("layers", plan.config.num_hidden_layers);
-  out.set("context_length", plan.context_length);
-  out.set("dtype", torch_dtype_name(plan.dtype));
-  out.set("tied", plan.config.tie_word_embeddings);
+  out.set("layers", plan.source->config.num_hidden_layers);
+  out.set("context_length", plan.source->context_length);
+  out.set("dtype", torch_dtype_name(plan.source->dtype));
+  out.set("tied", plan.source->config.tie_word_embeddings);
   out.set("parameter_total", total);
   out.set("parameters", std::move(parameters));
   out.set("skipped", skipped_json(plan.load.report));

@@ -19,9 +19,34 @@ Result<int64_t> context_length_of(const PlanOptions& options, const ModelConfig&
   return options.context_length > 0 ? options.context_length : model;
 }
 
-Result<DType> dtype_of(const PlanOptions& options, const ModelPlan& plan) {
+Result<DType> dtype_of(const PlanOptions& options, const ModelSource& source) {
   if (options.dtype != "auto") return parse_torch_dtype(options.dtype);
-  return resolve_dtype(plan.config, plan.checkpoint ? &*plan.checkpoint : nullptr);
+  return resolve_dtype(source.config, source.checkpoint ? &*source.checkpoint : nullptr);
+}
+
+Result<BuiltModel> build(const PlanOptions& options, const ModelSource& source, const ParallelGroups& groups, const WeightFormat& format,
+                         const StageLayers& stage) {
+  const ModelOptions model_options{.stage_boundaries = options.stage_boundaries, .dp_lm_head = options.topology.dp_lm_head};
+  return build_model(source.entry, source.config, model_options, groups, format, stage);
+}
+
+/// Whether heads, sizes and layers of the model divide as `options.topology` asks: what its first rank's layers say.
+Status check_topology(const PlanOptions& options, const ModelSource& source, const WeightFormat& format) {
+  LAMINA_TRY(validate(options.topology));
+  LAMINA_ASSIGN(const StageLayers stage, stage_layers(source.config.num_hidden_layers, options.topology, 0));
+  LAMINA_ASSIGN(const ParallelGroups groups, ParallelGroups::planned(options.topology, 0));
+  LAMINA_TRY(build(options, source, groups, format, stage));
+  return {};
+}
+
+/// The whole model against the whole checkpoint, whatever a rank will hold of it.
+Status audit_whole(const PlanOptions& options, ModelSource& source, const WeightFormat& format) {
+  const ParallelGroups single = ParallelGroups::single();
+  LAMINA_ASSIGN(const BuiltModel whole, build(options, source, single, format, {0, source.config.num_hidden_layers}));
+  if (!source.checkpoint) return {};
+  source.report = audit(*source.checkpoint, *whole.params, whole.model->names());
+  if (!source.report.clean()) return error(source.report.fault());
+  return {};
 }
 
 /// A tied model may repeat its head; the embedding is used, and a head that differs is worth a warning.
@@ -37,34 +62,55 @@ void check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
 
 }  // namespace
 
-Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files) {
-  ModelPlan plan;
-  LAMINA_ASSIGN(plan.config, load_model_config(options.model, options.json_model_override_args));
-  LAMINA_TRY(plan.config.require_unquantised());
+Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& options, bool with_files) {
+  auto source = std::make_shared<ModelSource>();
+  LAMINA_ASSIGN(source->config, load_model_config(options.model, options.json_model_override_args));
+  LAMINA_TRY(source->config.require_unquantised());
   const ModelRegistry registry = ModelRegistry::create({}, options.disabled_archs);
-  LAMINA_ASSIGN(const ModelEntry* entry, registry.find(plan.config.architectures));
-  LAMINA_ASSIGN(plan.context_length, context_length_of(options, plan.config));
-  LAMINA_ASSIGN(plan.isa, choose_isa(decode_features(read_cpuid()), options.isa));
+  LAMINA_ASSIGN(const ModelEntry* entry, registry.find(source->config.architectures));
+  source->entry = *entry;
+  LAMINA_ASSIGN(source->context_length, context_length_of(options, source->config));
+  LAMINA_ASSIGN(source->isa, choose_isa(decode_features(read_cpuid()), options.isa));
+  source->kernels = &kernels::table(source->isa);
   if (with_files) {
-    LAMINA_ASSIGN(plan.checkpoint, Checkpoint::open(options.model));
+    LAMINA_ASSIGN(source->checkpoint, Checkpoint::open(options.model));
   }
-  LAMINA_ASSIGN(plan.dtype, dtype_of(options, plan));
-  plan.kv_dtype = kv_dtype_of(options, plan.dtype);
-  plan.kernels = &kernels::table(plan.isa);
-  plan.groups = std::make_unique<ParallelGroups>(ParallelGroups::single());
-  plan.format = make_plain_format({plan.dtype}, *plan.kernels);
+  LAMINA_ASSIGN(source->dtype, dtype_of(options, *source));
+  source->kv_dtype = kv_dtype_of(options, source->dtype);
+  const std::unique_ptr<WeightFormat> format = make_plain_format({source->dtype}, *source->kernels);
+  LAMINA_TRY(audit_whole(options, *source, *format));
+  LAMINA_TRY(check_topology(options, *source, *format));
+  return std::shared_ptr<const ModelSource>(std::move(source));
+}
+
+Result<ModelPlan> plan_rank(const PlanOptions& options, std::shared_ptr<const ModelSource> source, ParallelGroups groups, int rank) {
+  ModelPlan plan;
+  plan.topology = options.topology;
+  plan.rank = rank;
+  LAMINA_ASSIGN(plan.stage, stage_layers(source->config.num_hidden_layers, plan.topology, plan.topology.pp_rank(rank)));
+  plan.groups = std::make_unique<ParallelGroups>(std::move(groups));
+  plan.format = make_plain_format({source->dtype}, *source->kernels);
   plan.backend = options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend();
-  LAMINA_ASSIGN(plan.built, build_model(*entry, plan.config, {options.stage_boundaries}, *plan.groups, *plan.format));
+  LAMINA_ASSIGN(plan.built, build(options, *source, *plan.groups, *plan.format, plan.stage));
   LAMINA_TRY(plan.built.model->capture_before(options.capture_layers));
-  LAMINA_ASSIGN(plan.load, plan.checkpoint ? plan_load(*plan.checkpoint, *plan.built.params, plan.built.model->names())
-                                           : plan_dummy(*plan.built.params, plan.dtype));
+  ParamList& params = *plan.built.params;
+  LAMINA_ASSIGN(plan.load, source->checkpoint ? plan_load(*source->checkpoint, params, plan.built.model->names(), LoadScope::kPart)
+                                              : plan_dummy(params, source->dtype));
+  plan.source = std::move(source);
   return plan;
 }
 
+Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files) {
+  LAMINA_CHECK(options.topology.world_size() == 1, "several ranks are planned one by one");
+  LAMINA_ASSIGN(std::shared_ptr<const ModelSource> source, read_model_source(options, with_files));
+  return plan_rank(options, std::move(source), ParallelGroups::single(), 0);
+}
+
 Status load_weights(const ModelPlan& plan, ThreadTeam& team, const LoadProgress& progress) {
-  if (!plan.checkpoint) return execute_dummy(plan.load, team);
-  if (plan.config.tie_word_embeddings) check_tied_head(*plan.checkpoint, plan.built.model->names());
-  return execute_load(plan.load, *plan.checkpoint, team, progress);
+  const ModelSource& source = *plan.source;
+  if (!source.checkpoint) return execute_dummy(plan.load, team);
+  if (source.config.tie_word_embeddings && plan.rank == 0) check_tied_head(*source.checkpoint, plan.built.model->names());
+  return execute_load(plan.load, *source.checkpoint, team, progress);
 }
 
 }  // namespace lamina

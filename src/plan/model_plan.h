@@ -27,10 +27,10 @@ struct PlanOptions {
   std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512; empty: the best
   std::string disabled_archs;               // LAMINA_DISABLED_ARCHS
   bool stage_boundaries = true;
-  Topology topology;                        // --tp-size, --pp-size, --dp-attention, --enable-dp-lm-head, --pp-layer-partition
-  std::string boundary_plan = "fused";      // --boundary-plan: fused | reference (one operation after the other); the same bits
-  std::string boundary_rows = "auto";       // --boundary-rows: auto | replicated | scattered, where the residual lies between ranks; the same bits
-  std::string dp_padding = "auto";          // --dp-padding: auto | padded | ragged; the same bits
+  Topology topology;                    // --tp-size, --pp-size, --dp-attention, --enable-dp-lm-head, --pp-layer-partition
+  std::string boundary_plan = "fused";  // --boundary-plan: fused | reference (one operation after the other); the same bits
+  std::string boundary_rows = "auto";   // --boundary-rows: auto | replicated | scattered, the residual between ranks; the same bits
+  std::string dp_padding = "auto";      // --dp-padding: auto | padded | ragged; the same bits
   std::vector<int64_t> capture_layers;  // hidden states before these layers come with all_logits requests
 };
 

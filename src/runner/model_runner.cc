@@ -9,18 +9,19 @@ namespace lamina {
 
 ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, int32_t pages, std::vector<TokenId> end_tokens)
     : plan_(std::move(plan)),
-      compute_{plan_.kernels, &team},
+      compute_{plan_.source->kernels, &team},
       kv_(std::move(kv)),
       memory_(std::move(memory)),
       end_tokens_(std::move(end_tokens)),
-      sampler_scratch_(plan_.config.vocab_size) {
+      sampler_scratch_(plan_.source->config.vocab_size) {
   batch_.page_size = kv_.page_size();
   batch_.pages.reserve(static_cast<size_t>(pages));
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team,
                                                          std::vector<TokenId> end_tokens) {
-  LAMINA_ASSIGN(KvStore kv, KvStore::create(plan.built.model->kv_shapes(), LayerId(0), plan.kv_dtype, memory.pages, memory.page_size));
+  LAMINA_ASSIGN(KvStore kv, KvStore::create(plan.built.model->kv_shapes(), LayerId(0), plan.source->kv_dtype, memory.pages,
+                                            memory.page_size));
   LAMINA_ASSIGN(Buffer step, Buffer::allocate(memory.step_bytes));
   LAMINA_ASSIGN(Buffer even, Buffer::allocate(memory.stage_bytes));
   LAMINA_ASSIGN(Buffer odd, Buffer::allocate(memory.stage_bytes));

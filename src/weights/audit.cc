@@ -23,7 +23,7 @@ struct Sources {
 
 class Auditor {
  public:
-  Auditor(const ParamList& params, const NameMap& names) : names_(names) {
+  Auditor(const ParamList& params, const NameMap& names, LoadScope scope) : names_(names), scope_(scope) {
     sources_.reserve(params.all().size());
     for (const auto& param : params.all()) {
       const size_t index = sources_.size();
@@ -37,6 +37,7 @@ class Auditor {
     const Slot* slot = find(tensor.name);
     if (slot == nullptr) slot = find(names_.rename(tensor.name));
     if (slot != nullptr) return fill(*slot, tensor);
+    if (scope_ == LoadScope::kPart) return;
     if (std::optional<std::string> reason = names_.skip_reason(tensor.name)) {
       report_.skipped.push_back({tensor.name, *std::move(reason)});
     } else if (tensor.elements() == 0) {
@@ -91,13 +92,14 @@ class Auditor {
   }
 
   const NameMap& names_;
+  LoadScope scope_;
   std::vector<Sources> sources_;
   std::unordered_map<std::string, Slot> slots_;
   AuditReport report_;
 };
 
-Auditor audited(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names) {
-  Auditor auditor(params, names);
+Auditor audited(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names, LoadScope scope) {
+  Auditor auditor(params, names, scope);
   for (const TensorInfo& tensor : checkpoint.tensors()) auditor.take(tensor);
   auditor.finish();
   return auditor;
@@ -165,11 +167,11 @@ std::string AuditReport::fault() const {
 }
 
 AuditReport audit(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names) {
-  return std::move(audited(checkpoint, params, names).report());
+  return std::move(audited(checkpoint, params, names, LoadScope::kWhole).report());
 }
 
-Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, const NameMap& names) {
-  Auditor auditor = audited(checkpoint, params, names);
+Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, const NameMap& names, LoadScope scope) {
+  Auditor auditor = audited(checkpoint, params, names, scope);
   if (!auditor.report().clean()) return error(auditor.report().fault());
   LoadPlan plan;
   plan.params = &params;

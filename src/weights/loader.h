@@ -55,9 +55,13 @@ struct LoadPlan {
 /// Every tensor of the checkpoint ends in one list of the report: loaded (it is a parameter, or a part of one, under its own name or
 /// renamed), skipped (nothing owns it, and a rule of `names` or its having no elements says why), or a fault.
 AuditReport audit(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names);
+enum class LoadScope {
+  kWhole,  // the parameters are the whole model: a tensor that nothing owns needs a reason
+  kPart,   // one pipeline stage: what other stages own, or nobody, is passed over (the whole model has been audited)
+};
 /// audit(), then where the rows of every parameter come from: a fused tensor is cut by the parts' sizes on disk. Fixes the stores' types.
 /// Fails (listing names) unless the audit is clean, or when a store cannot take a tensor's type; reserves nothing.
-Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, const NameMap& names);
+Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, const NameMap& names, LoadScope scope = LoadScope::kWhole);
 /// Like plan_load for `--load-format dummy`: every store is planned with `dtype`.
 Result<LoadPlan> plan_dummy(ParamList& params, DType dtype);
 

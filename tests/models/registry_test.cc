@@ -27,7 +27,8 @@ ModelConfig config_of(const std::string& name, const std::string& overrides = ""
 struct Shells {
   Shells(ModelConfig c, ParallelGroups g = ParallelGroups::single()) : config(std::move(c)), groups(std::move(g)) {
     const ModelRegistry registry = ModelRegistry::create({}, "");
-    Result<BuiltModel> result = build_model(**registry.find(config.architectures), config, {}, groups, *format);
+    Result<BuiltModel> result =
+        build_model(**registry.find(config.architectures), config, {}, groups, *format, {0, config.num_hidden_layers});
     EXPECT_TRUE(result.ok()) << result.error().message;
     built = std::move(*result);
   }

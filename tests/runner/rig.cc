@@ -19,7 +19,7 @@ MemoryRequest memory_request(const RigOptions& options, const ModelPlan& plan) {
   MemoryRequest request;
   request.step_rows = std::max(options.chunked_prefill_size, options.max_running_requests);
   request.threads = options.threads;
-  request.kv_dtype = plan.kv_dtype;
+  request.kv_dtype = plan.source->kv_dtype;
   request.page_size = options.page_size;
   request.max_total_tokens = options.max_total_tokens;
   request.available = available_memory();
@@ -32,10 +32,10 @@ SchedulerConfig scheduler_config(const RigOptions& options, const ModelPlan& pla
   config.max_running_requests = options.max_running_requests;
   config.chunked_prefill_size = options.chunked_prefill_size;
   config.mixed_prefill_size = options.mixed_prefill_size;
-  config.context_length = plan.context_length;
+  config.context_length = plan.source->context_length;
   config.rope_rule = plan.built.model->rope_rule();
   config.rope_original_length = plan.built.model->rope_threshold();
-  config.eos_token_ids = plan.config.eos_token_ids;
+  config.eos_token_ids = plan.source->config.eos_token_ids;
   config.prefix_cache = options.prefix_cache;
   config.policy = options.policy;
   config.new_token_ratio = options.new_token_ratio;
@@ -53,8 +53,8 @@ Rig::Rig(const RigOptions& options) {
   Result<MemoryPlan> memory = plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, memory_request(options, plan));
   EXPECT_TRUE(memory.ok());
   scheduler_ = std::make_unique<Scheduler>(scheduler_config(options, plan, *memory));
-  config_ = plan.config;
-  const std::vector<TokenId> end_tokens = plan.config.eos_token_ids;
+  config_ = plan.source->config;
+  const std::vector<TokenId> end_tokens = plan.source->config.eos_token_ids;
   Result<std::unique_ptr<ModelRunner>> runner = ModelRunner::create(std::move(plan), *memory, *team_, end_tokens);
   EXPECT_TRUE(runner.ok());
   runner_ = std::move(*runner);

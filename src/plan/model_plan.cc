@@ -87,6 +87,7 @@ Result<ModelPlan> plan_rank(const PlanOptions& options, std::shared_ptr<const Mo
   ModelPlan plan;
   plan.topology = options.topology;
   plan.rank = rank;
+  plan.dp_padding = options.dp_padding;
   LAMINA_ASSIGN(plan.stage, stage_layers(source->config.num_hidden_layers, plan.topology, plan.topology.pp_rank(rank)));
   plan.groups = std::make_unique<ParallelGroups>(std::move(groups));
   plan.format = make_plain_format({source->dtype}, *source->kernels);

@@ -53,6 +53,7 @@ struct ModelPlan {
   Topology topology;
   int rank = 0;  // in the world
   StageLayers stage;
+  std::string dp_padding;  // PlanOptions::dp_padding, which the runner follows
   std::unique_ptr<ParallelGroups> groups;
   std::unique_ptr<WeightFormat> format;
   std::unique_ptr<AttentionBackend> backend;

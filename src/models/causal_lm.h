@@ -22,8 +22,9 @@ class CausalLM {
   /// step.
   virtual void forward(ForwardContext& ctx, ModelOutput& out) = 0;
   /// Logits [count, vocab] of rows [first, first + count) of out.hidden, count at most LogitsProcessor::kLogitsChunk; valid until the next
-  /// call.
-  virtual F32View logits(ForwardContext& ctx, const ModelOutput& out, int64_t first, int64_t count) = 0;
+  /// call. `candidates` > 0: the caller looks at the largest so many of each row only, lowest ids on ties; other places may be -inf. 0: at
+  /// every value. All ranks of the head's group make the call; its rank 0 gets the values, the others a view without data.
+  virtual F32View logits(ForwardContext& ctx, const ModelOutput& out, int64_t first, int64_t count, int candidates) = 0;
 
   /// Captures the residual stream before these layers (n: after the last), strictly ascending, into ModelOutput::aux_hidden.
   virtual Status capture_before(std::vector<int64_t> layers) = 0;

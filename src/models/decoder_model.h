@@ -75,9 +75,10 @@ class DecoderForCausalLM final : public CausalLM {
   explicit DecoderForCausalLM(const ModelBuild& build)
       : model(build, "model"),
         lm_head(build.config.tie_word_embeddings
-                    ? ParallelLMHead(model.embed_tokens)
-                    : ParallelLMHead(build.context, "lm_head", build.config.vocab_size, build.config.hidden_size)),
-        logits_processor(lm_head),
+                    ? ParallelLMHead(build.context, model.embed_tokens, build.options.dp_lm_head ? "attn_tp" : "tp")
+                    : ParallelLMHead(build.context, "lm_head", build.config.vocab_size, build.config.hidden_size,
+                                     build.options.dp_lm_head ? "attn_tp" : "tp")),
+        logits_processor(build.context, lm_head),
         pooler(PoolingType::kLast, true),
         names_(decoder_name_map(build.config)),
         rotary_(&build.context.rotary()) {}
@@ -94,8 +95,8 @@ class DecoderForCausalLM final : public CausalLM {
     if (pooled > 0) pooler.forward(ctx.batch, hidden, out.pooled);
   }
 
-  F32View logits(ForwardContext& ctx, const ModelOutput& out, int64_t first, int64_t count) override {
-    return logits_processor.compute(ctx, out, first, count);
+  F32View logits(ForwardContext& ctx, const ModelOutput& out, int64_t first, int64_t count, int candidates) override {
+    return logits_processor.compute(ctx, out, first, count, candidates);
   }
 
   Status capture_before(std::vector<int64_t> layers) override {

@@ -153,8 +153,8 @@ void add_bench(CLI::App& app, CommandBody& body) {
   CLI::App* command = app.add_subcommand("bench", "prefill and decode rates beside the machine's ceilings, in one run");
   const auto options = std::make_shared<Options>();
   options->engine.disable_radix_cache = true;  // rounds repeat their prompts
-  add_engine_options(*command, options->engine);
-  command->add_option("--pp", options->prefill, "prompt tokens")->check(CLI::Range(1, 1 << 20));
+  add_engine_options(*command, options->engine, "--pp-size");
+  command->add_option("--pp", options->prefill, "prompt tokens (pipeline stages are --pp-size here)")->check(CLI::Range(1, 1 << 20));
   command->add_option("--tg", options->decode, "decoded tokens")->check(CLI::Range(1, 1 << 20));
   command->add_option("--batch", options->batch, "requests decoded at the same time")->check(CLI::Range(1, 4096));
   command->add_option("--rounds", options->rounds, "alternations; rates and ceilings are the best of them")->check(CLI::Range(1, 100));

@@ -35,8 +35,9 @@ void add_bench(CLI::App& app, CommandBody& body);
 void add_serve(CLI::App& app, CommandBody& body);
 void add_chat(CLI::App& app, CommandBody& body);
 
-/// MODEL and the options that every command which runs a model takes. `options` outlives the parser.
-void add_engine_options(CLI::App& command, EngineOptions& options);
+/// MODEL and the options that every command which runs a model takes. `options` outlives the parser. `pp_names`: how the command calls
+/// the number of pipeline stages (in `bench` --pp is something else).
+void add_engine_options(CLI::App& command, EngineOptions& options, const char* pp_names = "--pp-size,--pp");
 
 /// --prompt or --prompt-ids, exactly one of them.
 struct PromptOptions {

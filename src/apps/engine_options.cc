@@ -29,13 +29,45 @@ void draw_progress(size_t done, size_t total) {
   std::fflush(stderr);
 }
 
+/// "5,6,5" -> numbers. Throws what the parser catches.
+std::vector<int> layer_counts(const std::string& text) {
+  std::vector<int> counts;
+  for (const std::string& piece : split(text, ',')) {
+    const char* end = piece.data() + piece.size();
+    int count = 0;
+    const auto [read, fault] = std::from_chars(piece.data(), end, count);
+    if (fault != std::errc() || read != end)
+      throw CLI::ValidationError("--pp-layer-partition", cat("'", piece, "' is no number of layers"));
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+void add_topology_options(CLI::App& command, EngineOptions& options, const char* pp_names) {
+  Topology& topology = options.topology;
+  command.add_option("--tp-size,--tp", topology.tp_size, "ranks that share each layer");
+  command.add_option(pp_names, topology.pp_size, "pipeline stages");
+  command.add_option("--dp-attention", topology.dp_attention, "groups of tp ranks that hold requests of their own; it divides --tp-size");
+  command.add_flag("--enable-dp-lm-head", topology.dp_lm_head, "each --dp-attention group computes the logits of its own requests");
+  command.add_option_function<std::string>(
+      "--pp-layer-partition", [&topology](const std::string& text) { topology.pp_layer_partition = layer_counts(text); },
+      "layers of each stage: 5,6,5 (default: even)");
+  command.add_option("--boundary-plan", options.boundary_plan, "fused | reference (sum, addition and norm one after the other); same bits");
+  command.add_option("--boundary-rows", options.boundary_rows, "auto | replicated | scattered: the residual between ranks; same bits");
+  command.add_option("--dp-padding", options.dp_padding, "auto | padded | ragged: rows of --dp-attention groups; same bits");
+  command.add_option("--dist-timeout", options.dist_timeout, "seconds after which a rank that waits for another one gives up");
+  command.add_option("--max-micro-batches", options.max_micro_batches, "steps in flight at once (0: one a pipeline stage)");
+  command.add_flag("--enable-two-batch-overlap", options.enable_two_batch_overlap, "not built: refused");
+}
+
 }  // namespace
 
 void body_of(CLI::App& command, CommandBody& body, CommandBody chosen) {
   command.parse_complete_callback([&body, chosen = std::move(chosen)] { body = chosen; });
 }
 
-void add_engine_options(CLI::App& command, EngineOptions& options) {
+void add_engine_options(CLI::App& command, EngineOptions& options, const char* pp_names) {
+  add_topology_options(command, options, pp_names);
   command.add_option("MODEL", options.model, "checkpoint folder")->required();
   command.add_option("--json-model-override-args", options.json_model_override_args, "JSON object merged over config.json");
   command.add_option("--load-format", options.load_format, "auto | dummy (seeded values instead of weights)");
@@ -54,7 +86,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
   command.add_option("--mixed-prefill-size", options.mixed_prefill_size, "prompt tokens of a step that also decodes (0: no own limit)");
   command.add_option("--schedule-conservativeness", options.schedule_conservativeness, "scales what admission reserves for outputs");
   command.add_option("--chat-template", options.chat_template, "template file instead of the checkpoint's");
-  command.add_option("--threads", options.threads, "threads (0: what this process may use)");
+  command.add_option("--threads", options.threads, "threads of all ranks of the process (0: what it may use)");
 }
 
 void add_prompt_options(CLI::App& command, PromptOptions& options) {

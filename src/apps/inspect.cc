@@ -13,14 +13,10 @@ namespace {
 
 struct Options {
   EngineOptions engine;
-  Topology topology;
   bool json = false;
 };
 
 Status run(const Options& options) {
-  if (options.topology.world_size() * options.topology.dp_attention != 1) {
-    return error("--tp-size, --pp-size and --dp-attention: only 1 is built so far");
-  }
   LAMINA_ASSIGN(const Json plan, inspect_model(with_environment(options.engine)));
   if (options.json) {
     print_json(plan);
@@ -36,9 +32,6 @@ void add_inspect(CLI::App& app, CommandBody& body) {
   CLI::App* command = app.add_subcommand("inspect", "the plan: class, modules, parameters and their sources, boundaries, memory");
   const auto options = std::make_shared<Options>();
   add_engine_options(*command, options->engine);
-  command->add_option("--tp-size,--tp", options->topology.tp_size);
-  command->add_option("--pp-size,--pp", options->topology.pp_size);
-  command->add_option("--dp-attention", options->topology.dp_attention);
   command->add_flag("--json", options->json, "one JSON object");
   body_of(*command, body, {.check = [options] { return validate(options->engine); }, .run = [options] { return run(*options); }});
 }

@@ -8,6 +8,8 @@
 namespace lamina {
 namespace {
 
+constexpr int kMostRanks = 1024;
+
 Status one_of(std::string_view flag, const std::string& value, std::initializer_list<const char*> allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return {};
   return error(flag, " ", value, ": allowed are ", join({allowed.begin(), allowed.end()}, ", "));
@@ -16,6 +18,19 @@ Status one_of(std::string_view flag, const std::string& value, std::initializer_
 Status in_range(std::string_view flag, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return {};
   return error(flag, " ", value, ": allowed are ", low, " to ", high);
+}
+
+Status validate_ranks(const EngineOptions& options) {
+  LAMINA_TRY(validate(options.topology));
+  LAMINA_TRY(in_range("--tp-size", options.topology.tp_size, 1, kMostRanks));
+  LAMINA_TRY(in_range("--pp-size", options.topology.pp_size, 1, kMostRanks));
+  LAMINA_TRY(one_of("--boundary-plan", options.boundary_plan, {"fused", "reference"}));
+  LAMINA_TRY(one_of("--boundary-rows", options.boundary_rows, {"auto", "replicated", "scattered"}));
+  LAMINA_TRY(one_of("--dp-padding", options.dp_padding, {"auto", "padded", "ragged"}));
+  LAMINA_TRY(in_range("--dist-timeout", options.dist_timeout, 1, 7 * 24 * 3600));
+  LAMINA_TRY(in_range("--max-micro-batches", options.max_micro_batches, 0, kMostRanks));
+  if (!options.enable_two_batch_overlap) return {};
+  return error("--enable-two-batch-overlap is not built: it stays out until a measurement on CPUs shows that it is faster");
 }
 
 }  // namespace
@@ -37,6 +52,7 @@ Status validate(const EngineOptions& options) {
     return error("--schedule-conservativeness ", options.schedule_conservativeness, ": allowed are 0 to 10");
   }
   LAMINA_TRY(in_range("--threads", options.threads, 0, 1024));
+  LAMINA_TRY(validate_ranks(options));
   if (!(options.mem_fraction_static > 0.0 && options.mem_fraction_static <= 1.0)) {
     return error("--mem-fraction-static ", options.mem_fraction_static, ": allowed are values above 0 and up to 1");
   }

@@ -18,8 +18,11 @@ struct EngineOptions : PlanOptions {
   int max_queued_requests = 0;           // 0: no limit
   int mixed_prefill_size = 32;           // prompt tokens of a step that also decodes; 0: as chunked_prefill_size
   double schedule_conservativeness = 1.0;
-  int threads = 0;            // 0: what affinity and cgroups allow
-  std::string chat_template;  // a file instead of the checkpoint's template; empty: that one
+  int threads = 0;                        // of all ranks of the process together; 0: what affinity and cgroups allow
+  std::string chat_template;              // a file instead of the checkpoint's template; empty: that one
+  int dist_timeout = 300;                 // seconds after which a rank that waits for another one gives up
+  int max_micro_batches = 0;              // steps in flight at once; 0: as many as pipeline stages
+  bool enable_two_batch_overlap = false;  // known, and refused with the reason
 };
 
 /// Checks ranges and spellings; the error names the flag, the value and what is allowed.

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "plan/inspect.h"
 
 namespace lamina {
 namespace {
@@ -26,20 +25,6 @@ Result<ChatTemplates> load_templates(const EngineOptions& options) {
   Result<ChatTemplates> templates = ChatTemplates::load(options.model, options.chat_template);
   if (templates.ok() || !options.chat_template.empty()) return templates;
   return error(templates.error().message, " (--chat-template FILE gives another template)");
-}
-
-MemoryRequest memory_request(const EngineOptions& options, const ModelPlan& plan, int threads) {
-  MemoryRequest request;
-  request.step_rows = std::max(options.chunked_prefill_size, options.max_running_requests);
-  request.threads = threads;
-  request.kv_dtype = plan.source->kv_dtype;
-  request.page_size = options.page_size;
-  request.max_total_tokens = options.max_total_tokens;
-  request.mem_fraction_static = options.mem_fraction_static;
-  request.max_running_requests = options.max_running_requests;
-  request.context_length = plan.source->context_length;
-  request.available = available_memory();
-  return request;
 }
 
 SamplingParams suggested_params(const GenerationConfig& generation) {
@@ -74,16 +59,19 @@ std::string EngineInfo::start_line() const {
              " tokens in ", torch_dtype_name(kv_dtype));
 }
 
-Result<Json> inspect_model(const EngineOptions& options) {
-  LAMINA_TRY(validate(options));
-  const Result<std::vector<std::string>> entries = list_folder(options.model);
-  const bool has_files = entries.ok() && std::any_of(entries->begin(), entries->end(), [](const std::string& name) {
-                           return name.find(".safetensors") != std::string::npos;
-                         });
-  LAMINA_ASSIGN(const ModelPlan plan, make_model_plan(options, has_files && options.load_format != "dummy"));
-  const MemoryRequest request = memory_request(options, plan, options.threads > 0 ? options.threads : usable_cpus());
-  const Result<MemoryPlan> memory = plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, request);
-  return inspect_json(plan, memory.ok() ? *memory : fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request));
+MemoryRequest memory_request(const EngineOptions& options, const ModelSource& source, int threads) {
+  MemoryRequest request;
+  request.step_rows =
+      largest_step(options.chunked_prefill_size, options.max_running_requests, options.topology.dp_attention, options.dp_padding);
+  request.threads = threads;
+  request.kv_dtype = source.kv_dtype;
+  request.page_size = options.page_size;
+  request.max_total_tokens = options.max_total_tokens;
+  request.mem_fraction_static = options.mem_fraction_static;
+  request.max_running_requests = options.max_running_requests;
+  request.context_length = source.context_length;
+  request.available = available_memory();
+  return request;
 }
 
 Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress& progress) {
@@ -103,7 +91,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   out.info = describe(options, plan);
   out.info.threads = out.team->size();
   LAMINA_ASSIGN(out.info.memory,
-                plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, memory_request(options, plan, out.info.threads)));
+                plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, memory_request(options, *plan.source, out.info.threads)));
   const auto start = std::chrono::steady_clock::now();
   LAMINA_TRY(load_weights(plan, *out.team, progress));
   out.info.load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -73,7 +73,15 @@ void gather(std::span<const float> scores, float best, double temperature, std::
   candidates.resize(count);
 }
 
-bool likelier(const Candidate& a, const Candidate& b) { return a.x != b.x ? a.x > b.x : a.id < b.id; }
+/// The `count` likeliest in front. By score, since x may round two scores to one.
+void sort_likeliest(std::span<const float> scores, std::vector<Candidate>& candidates, size_t count) {
+  const auto likelier = [scores](const Candidate& a, const Candidate& b) {
+    const float left = scores[static_cast<size_t>(a.id)];
+    const float right = scores[static_cast<size_t>(b.id)];
+    return left != right ? left > right : a.id < b.id;
+  };
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(), likelier);
+}
 
 /// Classes of x, best first, so that only the class in which a limit falls must be sorted: 1/32 wide, the last one open.
 constexpr int kClasses = 1024;
@@ -82,8 +90,8 @@ int class_of(float x) {
   return x > -(kClasses - 1) / kScale ? static_cast<int>(-x * kScale) : kClasses - 1;
 }
 
-/// Keeps the shortest best-first run of candidates whose weights sum to at least `target`.
-void keep_best(std::vector<Candidate>& candidates, double target, std::vector<Candidate>& edge) {
+/// Keeps the shortest best-first run of candidates whose weights sum to at least `target`. Their order does not depend on the others.
+void keep_best(std::span<const float> scores, double target, std::vector<Candidate>& candidates, std::vector<Candidate>& edge) {
   std::array<double, kClasses> sums{};
   for (const Candidate& candidate : candidates) sums[static_cast<size_t>(class_of(candidate.x))] += static_cast<double>(candidate.weight);
   double sum = 0;
@@ -99,7 +107,7 @@ void keep_best(std::vector<Candidate>& candidates, double target, std::vector<Ca
     if (c == last) edge.push_back(candidate);
   }
   candidates.resize(kept);
-  std::sort(edge.begin(), edge.end(), likelier);
+  sort_likeliest(scores, edge, edge.size());
   for (const Candidate& candidate : edge) {
     if (sum >= target) break;
     candidates.push_back(candidate);
@@ -142,13 +150,21 @@ Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> l
 
   std::vector<Candidate>& candidates = scratch.candidates;
   gather(scores, best, params.temperature, candidates);
-  if (params.top_k > 0 && params.top_k < std::ssize(candidates)) keep_best(candidates, params.top_k, scratch.edge);
+  // Also when there are just top_k, so that their order is that in a row with more.
+  if (params.top_k > 0 && params.top_k <= std::ssize(candidates)) keep_best(scores, params.top_k, candidates, scratch.edge);
   for (Candidate& candidate : candidates) candidate.weight = std::exp(candidate.x);
-  if (params.top_p < 1.0) keep_best(candidates, params.top_p * total_weight(candidates), scratch.edge);
+  if (params.top_p < 1.0) keep_best(scores, params.top_p * total_weight(candidates), candidates, scratch.edge);
   if (params.min_p > 0) std::erase_if(candidates, [&](const Candidate& c) { return static_cast<double>(c.weight) < params.min_p; });
   LAMINA_CHECK(params.seed.has_value(), "sampling without a seed");
   return draw(candidates, uniform(*params.seed, static_cast<uint64_t>(params.choice),
                                   static_cast<uint64_t>(std::ssize(context.history) - context.prompt_tokens)));
+}
+
+int looked_at(const SamplingParams& params) {
+  const bool logits_change = params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0 ||
+                             !params.logit_bias.empty() || params.min_new_tokens > 0;
+  if (logits_change || params.top_logprobs >= 0) return 0;
+  return is_greedy(params) ? 1 : std::max(params.top_k, 0);
 }
 
 TokenLogprob logprob_of(const kernels::Kernels& kernels, std::span<const float> logits, TokenId token, int top, SamplerScratch& scratch) {
@@ -159,7 +175,7 @@ TokenLogprob logprob_of(const kernels::Kernels& kernels, std::span<const float> 
   std::vector<Candidate>& candidates = scratch.candidates;
   gather(logits, 0.0F, 1.0, candidates);
   const size_t count = std::min(static_cast<size_t>(top), candidates.size());
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(), likelier);
+  sort_likeliest(logits, candidates, count);
   for (size_t i = 0; i < count; ++i) out.top.push_back({candidates[i].id, logprob(candidates[i].id)});
   return out;
 }

@@ -44,6 +44,10 @@ struct SampleContext {
 Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> logits, const SampleContext& context,
                        SamplerScratch& scratch);
 
+/// How many of the largest logits (lowest ids on ties) sample() and the request's logprobs look at: with -inf in all other places sample()
+/// gives the same. 0: at all.
+int looked_at(const SamplingParams& params);
+
 /// log softmax of `logits` at `token`, and the `top` likeliest (as SamplingParams::top_logprobs).
 TokenLogprob logprob_of(const kernels::Kernels& kernels, std::span<const float> logits, TokenId token, int top, SamplerScratch& scratch);
 

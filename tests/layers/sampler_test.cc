@@ -126,6 +126,60 @@ TEST(Sampler, TopKKeepsTheLowestIdsOfEquals) {
   for (int i = 0; i < 200; ++i) EXPECT_LT(*pick({3, 3, 3, 3}, params, {}, std::vector<TokenId>(static_cast<size_t>(i), 0)), 2);
 }
 
+/// The `count` largest, lowest ids on ties, and -inf elsewhere.
+std::vector<float> only_largest(const std::vector<float>& logits, int count) {
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::vector<float> out(logits.size(), -kInf);
+  for (size_t i = 0; i < std::min(logits.size(), static_cast<size_t>(count)); ++i) out[order[i]] = logits[order[i]];
+  return out;
+}
+
+TEST(Sampler, SeesNoDifferenceInARowOfTheCandidatesItLooksAt) {
+  std::vector<float> logits = random_logits(400, 21);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (i % 3 == 0) logits[i] = std::round(logits[i]);              // many equals
+    if (i % 5 == 0) logits[i] = static_cast<float>(i % 7) * 1e-8F;  // apart by less than what they keep of it 30 below the best
+  }
+  logits[123] = 30;
+  SamplerScratch scratch(std::ssize(logits));
+  for (const Setting& s : std::vector<Setting>{{0, 1, -1, 0},
+                                               {1, 1, 1, 0},
+                                               {1, 1, 7, 0},
+                                               {30, 1, 50, 0},
+                                               {30, 0.7, 50, 0},
+                                               {30, 1, 200, 0.3},
+                                               {30, 0.9, 400, 0},
+                                               {30, 1, 999, 0}}) {
+    SamplingParams params = seeded(4);
+    params.temperature = s.temperature, params.top_p = s.top_p, params.top_k = s.top_k, params.min_p = s.min_p;
+    const int count = looked_at(params);
+    ASSERT_GT(count, 0);
+    const std::vector<float> largest = only_largest(logits, count), more = only_largest(logits, count + 9);
+    for (int i = 0; i < 100; ++i) {
+      const TokenId wanted = *pick_at(logits, params, i, scratch);
+      EXPECT_EQ(*pick_at(largest, params, i, scratch), wanted) << "top_k " << s.top_k << ", draw " << i;
+      EXPECT_EQ(*pick_at(more, params, i, scratch), wanted) << "top_k " << s.top_k << ", draw " << i;
+    }
+  }
+}
+
+TEST(Sampler, LooksAtEveryLogitThatASettingMayRaiseOrReport) {
+  SamplingParams greedy;
+  greedy.temperature = 0;
+  EXPECT_EQ(looked_at(greedy), 1);
+  EXPECT_EQ(looked_at(SamplingParams{}), 0);
+  for (const auto& change : std::vector<void (*)(SamplingParams&)>{
+           [](SamplingParams& p) { p.repetition_penalty = 1.1; }, [](SamplingParams& p) { p.presence_penalty = 0.1; },
+           [](SamplingParams& p) { p.frequency_penalty = -0.1; }, [](SamplingParams& p) { p.logit_bias = {{3, 1.0F}}; },
+           [](SamplingParams& p) { p.min_new_tokens = 1; }, [](SamplingParams& p) { p.top_logprobs = 0; }}) {
+    SamplingParams params = greedy;
+    change(params);
+    EXPECT_EQ(looked_at(params), 0);
+  }
+}
+
 TEST(Sampler, RepetitionPenaltyCountsEachIdOnceAndShrinksEitherSign) {
   SamplingParams params;
   params.temperature = 0;

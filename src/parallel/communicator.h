@@ -1,6 +1,6 @@
 #pragma once
-// What ranks of one group say to each other. Sums follow rule 5 of the numeric contract: ((p0 + p1) + p2) ..., in f32, on every rank, whether
-// ranks are threads or processes.
+// What ranks of one group say to each other. Sums follow rule 5 of the numeric contract: ((p0 + p1) + p2) ..., in f32, on every rank,
+// whether ranks are threads or processes.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +23,9 @@ struct RowRange {
 /// Rank `rank`'s share of `rows` rows over `size` ranks: contiguous, in rank order, sizes differ by at most one row; may be empty.
 RowRange row_share(int64_t rows, int size, int rank);
 
-/// Every call is collective unless it says otherwise: all ranks of the group make it, with views of one shape, and it returns when the rank's
-/// own view is done. A fault (a rank that is gone, a deadline that passed) makes every call of every group of this rank return at once
-/// with undefined values: whoever ran the step looks at RankFault and throws its result away.
+/// Every call is collective unless it says otherwise: all ranks of the group make it, with views of one shape, and it returns when the
+/// rank's own view is done. A fault (a rank that is gone, a deadline that passed) makes every call of every group of this rank return at
+/// once with undefined values: whoever ran the step looks at RankFault and throws its result away.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -80,8 +80,8 @@ class SelfCommunicator final : public Communicator {
   void gather_columns(ConstF32View local, F32View out, int root) override;
   void broadcast(std::span<std::byte>, int) override {}
   void barrier() override {}
-  void send(std::span<const std::byte>, int) override;     // a CHECK
-  void receive(std::span<std::byte>, int) override;        // a CHECK
+  void send(std::span<const std::byte>, int) override;  // a CHECK
+  void receive(std::span<std::byte>, int) override;     // a CHECK
   std::span<const void* const> publish(const void* mine) override;
   bool shares_memory() const override { return true; }
   uint64_t bytes_received() const override { return 0; }
@@ -92,7 +92,7 @@ class SelfCommunicator final : public Communicator {
 };
 
 /// Communicators of `size` >= 1 ranks that are threads of this process; each is used by one thread. They wait by spinning briefly (never
-/// when `ranks_of_process` exceed the CPUs), then by parking. `fault` outlives them.
+/// when the threads of the process outnumber the CPUs), then by parking. `fault` outlives them.
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size, RankFault& fault, const CommunicatorOptions& options = {});
 
 }  // namespace lamina

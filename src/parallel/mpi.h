@@ -26,10 +26,10 @@ class ProcessWorld {
   virtual Status all_agree(std::string_view description) = 0;
 
   // Plans go from rank 0 to all, results back to rank 0; both are bytes of any length.
-  virtual void send_plan(std::span<const std::byte> bytes) = 0;              // rank 0
+  virtual void send_plan(std::span<const std::byte> bytes) = 0;  // rank 0
   /// Waits without a deadline (a server may be idle for hours), parked; false when the world ended or has a fault.
-  virtual bool receive_plan(std::vector<std::byte>& bytes) = 0;              // others
-  virtual void send_result(std::span<const std::byte> bytes) = 0;           // others, to rank 0
+  virtual bool receive_plan(std::vector<std::byte>& bytes) = 0;    // others
+  virtual void send_result(std::span<const std::byte> bytes) = 0;  // others, to rank 0
   /// Whether a result of `from` is there; then it is in `bytes`. Does not wait.
   virtual bool try_receive_result(int from, std::vector<std::byte>& bytes) = 0;  // rank 0
   /// Orderly end of all processes: rank 0 tells the others (receive_plan then returns false), and all finalize.

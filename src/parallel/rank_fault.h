@@ -11,7 +11,7 @@ namespace lamina {
 /// One a process, shared by all of its ranks' communicators. Thread-safe.
 class RankFault {
  public:
-  /// Keeps the first message and wakes whoever waits.
+  /// Keeps the first message. Whoever waits looks at raised() at least every 20 ms.
   void raise(std::string message);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   /// Empty until raised.
@@ -25,8 +25,8 @@ class RankFault {
 
 struct CommunicatorOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(5);  // --dist-timeout: a wait that takes longer is a fault
-  int threads_of_process = 1;  // compute threads that share the CPUs with the ranks
-  int cpus = 1;                // what the process may use; no spinning when threads outnumber them
+  int threads_of_process = 1;                                    // compute threads of all ranks of the process
+  int cpus = 1;  // what the process may use; no spinning when threads or ranks outnumber them
 };
 
 }  // namespace lamina

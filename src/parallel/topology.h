@@ -19,7 +19,7 @@ struct Topology {
   int tp_size = 1;
   int pp_size = 1;
   int dp_attention = 1;
-  bool dp_lm_head = false;              // --enable-dp-lm-head: the head is cut over attn_tp, each attention-DP rank has its own rows' logits
+  bool dp_lm_head = false;  // --enable-dp-lm-head: the head is cut over attn_tp, each attention-DP rank has its own rows' logits
   std::vector<int> pp_layer_partition;  // --pp-layer-partition: layers of each stage; empty: even, the last stages get one more
 
   int world_size() const { return tp_size * pp_size; }
@@ -41,8 +41,8 @@ struct StageLayers {
   int64_t count = 0;
   int64_t end() const { return begin + count; }
 };
-/// Even, the last `num_layers % pp_size` stages have one more; or as --pp-layer-partition says. Errors: fewer layers than stages, a partition
-/// of another length or sum.
+/// Even, the last `num_layers % pp_size` stages have one more; or as --pp-layer-partition says. Errors: fewer layers than stages, a
+/// partition of another length or sum.
 Result<StageLayers> stage_layers(int64_t num_layers, const Topology& topology, int pp_rank);
 
 /// One rank's membership in a group. Layers keep a pointer to it; it outlives them.
@@ -63,7 +63,8 @@ class ParallelGroups {
   static Result<ParallelGroups> planned(const Topology& topology, int rank);
   /// One group named `name` over `communicator` and single groups for the rest (unit tests of layers at P > 1).
   static ParallelGroups over(std::string_view name, std::unique_ptr<Communicator> communicator);
-  /// Makes the communicator of one group of several ranks: its name, the world ranks of its members in order, and which of them is this one.
+  /// Makes the communicator of one group of several ranks: its name, the world ranks of its members in order, and which of them is this
+  /// one.
   using Connect = std::function<std::unique_ptr<Communicator>(std::string_view name, const std::vector<int>& members, int index)>;
   /// As planned(), with communicators. `topology` is valid.
   static ParallelGroups connected(const Topology& topology, int rank, const Connect& connect);

@@ -140,8 +140,9 @@ struct TestRank {
 /// Runs body(rank) on `ranks` threads that form the group `name`. All of them must make the same collective calls.
 template <class Body>
 void on_ranks(int ranks, DType dtype, Body body, std::string_view name = "tp") {
+  RankFault fault;
   std::vector<std::thread> threads;
-  for (std::unique_ptr<Communicator>& communicator : make_thread_communicators(ranks)) {
+  for (std::unique_ptr<Communicator>& communicator : make_thread_communicators(ranks, fault)) {
     threads.emplace_back([&body, dtype, name, own = std::move(communicator)]() mutable {
       TestRank rank(ParallelGroups::over(name, std::move(own)), dtype);
       body(rank);

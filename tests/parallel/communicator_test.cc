@@ -12,7 +12,8 @@ namespace {
 
 /// Calls f(communicator) on one thread a rank.
 void on_ranks(int size, const std::function<void(Communicator&)>& f) {
-  const auto communicators = make_thread_communicators(size);
+  RankFault fault;
+  const auto communicators = make_thread_communicators(size, fault);
   std::vector<std::thread> threads;
   for (const auto& communicator : communicators) threads.emplace_back([&] { f(*communicator); });
   for (std::thread& thread : threads) thread.join();

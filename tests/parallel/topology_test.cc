@@ -48,7 +48,8 @@ TEST(ParallelGroups, UnknownGroupListsThoseThatExist) {
 }
 
 TEST(ParallelGroups, OverReplacesOneGroup) {
-  auto communicators = make_thread_communicators(3);
+  RankFault fault;
+  auto communicators = make_thread_communicators(3, fault);
   const ParallelGroups groups = ParallelGroups::over("attn_tp", std::move(communicators[2]));
   EXPECT_EQ(group(groups, "attn_tp").size, 3);
   EXPECT_EQ(group(groups, "attn_tp").rank, 2);

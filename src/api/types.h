@@ -35,6 +35,7 @@ struct SamplingParams {
   int choice = 0;                       // which of n answers to one prompt: its own stream of random numbers
   int top_logprobs = -1;                // -1: none; n >= 0: each output token's logprob and those of the n likeliest
   bool prompt_logprobs = false;         // the same for the prompt's tokens (needs top_logprobs >= 0)
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
 /// log softmax of the model's logits before penalties, bias and temperature.

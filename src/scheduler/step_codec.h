@@ -13,7 +13,9 @@ namespace lamina {
 /// Overwrites `bytes`, keeping its memory.
 void encode(const StepPlan& plan, std::vector<std::byte>& bytes);
 void encode(const StepResult& result, std::vector<std::byte>& bytes);
-/// Overwrites the value, keeping its memory. An error when the bytes end early, run on, or hold a length that they cannot.
+
+/// Overwrites the value, keeping its memory; takes no more than in proportion to the bytes that are there. An error when they are those of
+/// something else, end early, run on, or hold a length or a flag that cannot be: the value may then be anything.
 Status decode(std::span<const std::byte> bytes, StepPlan& plan);
 Status decode(std::span<const std::byte> bytes, StepResult& result);
 

@@ -27,14 +27,15 @@ struct BatchSequence {
 /// Rows of all sequences of this attention-DP rank concatenated, ragged, then padding rows up to rows(). Without attention data parallelism
 /// there is one such rank and `full_rows() == rows()`; with it the full rows are those of all its ranks, one after the other.
 struct ForwardBatch {
-  std::vector<TokenId> input_ids;      // [full rows]; padding rows hold id 0
-  std::vector<int64_t> positions;      // [rows]
-  std::vector<int64_t> out_cache_loc;  // [rows] slots to write K/V to; padded rows name slot 0 and are not written
+  std::vector<TokenId> input_ids;        // [full rows]; padding rows hold id 0
+  std::vector<int64_t> positions;        // [rows]
+  std::vector<int64_t> out_cache_loc;    // [rows] slots to write K/V to; padded rows name slot 0 and are not written
   std::vector<BatchSequence> sequences;  // of this attention-DP rank
   std::vector<int32_t> pages;            // page tables of all sequences
   std::vector<int64_t> dp_rows;          // rows of each attention-DP rank, padding included; some may be 0
   std::vector<int64_t> dp_selected;      // rows of each of them that want logits
   int dp_rank = 0;
+  bool dp_padded = false;  // every attention-DP rank has the same number of rows, by padding
   int64_t real_rows = 0;
   int64_t page_size = 16;
 
@@ -51,6 +52,7 @@ struct ForwardBatch {
     input_ids.clear(), positions.clear(), out_cache_loc.clear(), sequences.clear(), pages.clear();
     dp_rows.clear(), dp_selected.clear();
     real_rows = 0;
+    dp_padded = false;
   }
 };
 

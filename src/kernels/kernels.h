@@ -21,6 +21,13 @@ struct RmsNormArgs {
   float eps = 1e-6F;
 };
 
+/// What is added to a residual: ((p0 + p1) + p2) ..., in this order, row r of the residual with row first_row + r of each part.
+struct Addends {
+  const ConstF32View* parts = nullptr;
+  int64_t count = 0;  // at least 1
+  int64_t first_row = 0;
+};
+
 /// Rotation of the first `rotary_dim` of each head, the rest passes through. Neox pairs (i, i + rd/2); gptj pairs (2i, 2i+1).
 struct RopeArgs {
   ConstF32View cos_sin;  // [tokens, rotary_dim]: rd/2 cosines then rd/2 sines of each token
@@ -69,8 +76,8 @@ struct Kernels {
 
   // --- rows (each works on rows [0, rows) of its views; callers split rows over threads) -------------------------------------------
   void (*rms_norm)(ConstF32View x, const RmsNormArgs& args, MutableActivation out);
-  /// residual += x, then out = rms_norm(residual); one pass.
-  void (*add_rms_norm)(F32View residual, ConstF32View x, const RmsNormArgs& args, MutableActivation out);
+  /// residual += the sum of the addends, then out = rms_norm(residual); one pass.
+  void (*add_rms_norm)(F32View residual, const Addends& addends, const RmsNormArgs& args, MutableActivation out);
   void (*add_rows)(F32View residual, ConstF32View x);
   /// In place on each of `heads` heads of a row: RMSNorm over head_dim (QK-norm). weight is [head_dim].
   void (*head_rms_norm)(F32View x, int heads, int head_dim, const RmsNormArgs& args);

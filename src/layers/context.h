@@ -56,7 +56,10 @@ class BuildContext {
 class TapSink {
  public:
   virtual ~TapSink() = default;
-  virtual void tap(std::string_view module, std::string_view value, ConstF32View view) = 0;
+  /// `view` holds this rank's columns of the step's full rows from `first_row` on; ranks may hold the same rows or shares of them.
+  virtual void tap(std::string_view module, std::string_view value, ConstF32View view, int64_t first_row) = 0;
+  /// Bytes that this rank got from others at a boundary.
+  virtual void wire(std::string_view module, std::string_view boundary, uint64_t bytes) = 0;
 };
 
 /// Memory of a step. A stage's memory lives until the end of the next stage, so that what it returns can be consumed there.
@@ -96,9 +99,11 @@ struct ForwardContext {
   TapSink* taps = nullptr;
 
   Arena& arena() { return memory.stage(); }
-  void tap(std::string_view module, std::string_view value, ConstF32View view) const {
-    if (taps != nullptr) taps->tap(module, value, view);
+  void tap(std::string_view module, std::string_view value, ConstF32View view, int64_t first_row) const {
+    if (taps != nullptr) taps->tap(module, value, view, first_row);
   }
+  /// For rows of this attention-DP rank.
+  void tap(std::string_view module, std::string_view value, ConstF32View view) const { tap(module, value, view, batch.local_begin()); }
 };
 
 }  // namespace lamina

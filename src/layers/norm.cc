@@ -25,19 +25,23 @@ size_t RmsNorm::stage_bytes(int64_t rows) const { return static_cast<size_t>(row
 
 Activation RmsNorm::forward(ForwardContext& ctx, ConstF32View x) const {
   const MutableActivation out = output(ctx, x.rows);
-  ctx.compute.team->parallel_for(x.rows, kRowGrain, [&](int64_t begin, int64_t end, int) {
-    ctx.compute.kernels->rms_norm(x.slice(begin, end - begin), args(), out.slice(begin, end - begin));
-  });
+  forward(ctx, x, out);
   return out.view();
 }
 
-Activation RmsNorm::add_forward(ForwardContext& ctx, F32View residual, ConstF32View x) const {
-  const MutableActivation out = output(ctx, x.rows);
+void RmsNorm::forward(ForwardContext& ctx, ConstF32View x, const MutableActivation& out) const {
   ctx.compute.team->parallel_for(x.rows, kRowGrain, [&](int64_t begin, int64_t end, int) {
-    const int64_t count = end - begin;
-    ctx.compute.kernels->add_rms_norm(residual.slice(begin, count), x.slice(begin, count), args(), out.slice(begin, count));
+    ctx.compute.kernels->rms_norm(x.slice(begin, end - begin), args(), out.slice(begin, end - begin));
   });
-  return out.view();
+}
+
+void RmsNorm::add_forward(ForwardContext& ctx, F32View residual, std::span<const ConstF32View> parts, const MutableActivation& out) const {
+  if (parts.empty()) return forward(ctx, residual, out);
+  ctx.compute.team->parallel_for(residual.rows, kRowGrain, [&](int64_t begin, int64_t end, int) {
+    const int64_t count = end - begin;
+    const kernels::Addends addends{.parts = parts.data(), .count = std::ssize(parts), .first_row = begin};
+    ctx.compute.kernels->add_rms_norm(residual.slice(begin, count), addends, args(), out.slice(begin, count));
+  });
 }
 
 void RmsNorm::forward_heads(ForwardContext& ctx, F32View x, int heads) const {

@@ -1,6 +1,7 @@
 #pragma once
 // RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x^2) + eps) * weight.
 
+#include <span>
 #include <string>
 
 #include "layers/context.h"
@@ -15,10 +16,15 @@ class RmsNorm {
   /// Registers the matmul that reads this norm's output, which is then written in that layer's input type (`fuse_input_quant`).
   void feeds(const LinearLayer& consumer) { consumer_ = &consumer; }
 
-  /// x [rows, width] -> stage memory.
+  /// Where the norm of `rows` rows goes, in the consumer's type: stage memory.
+  MutableActivation output(ForwardContext& ctx, int64_t rows) const;
+  /// x [rows, width] -> out.
+  void forward(ForwardContext& ctx, ConstF32View x, const MutableActivation& out) const;
+  /// The same, to stage memory.
   Activation forward(ForwardContext& ctx, ConstF32View x) const;
-  /// residual += x, then the norm of residual, in one pass; bits as add then norm.
-  Activation add_forward(ForwardContext& ctx, F32View residual, ConstF32View x) const;
+  /// residual += ((p0 + p1) + p2) ..., then the norm of residual, in one pass; bits as add then norm. `parts` [rows, width] each; none:
+  /// only the norm.
+  void add_forward(ForwardContext& ctx, F32View residual, std::span<const ConstF32View> parts, const MutableActivation& out) const;
   /// In place on each head (QK-norm); width is head_dim.
   void forward_heads(ForwardContext& ctx, F32View x, int heads) const;
 
@@ -27,7 +33,6 @@ class RmsNorm {
 
  private:
   kernels::RmsNormArgs args() const { return {weight_->data(), eps_}; }
-  MutableActivation output(ForwardContext& ctx, int64_t rows) const;
 
   std::string name_;
   int64_t width_;

@@ -54,6 +54,7 @@ struct BuiltModel {
 struct ModelOptions {
   bool stage_boundaries = true;  // false: layers own their residual and complete their own sums
   bool dp_lm_head = false;       // the head is cut over attn_tp instead of tp
+  BoundaryOptions boundaries;
 };
 
 /// What a model class is built from. A pipeline stage holds its own layers only; embedding and head stand on the first and the last.

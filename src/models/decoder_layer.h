@@ -33,7 +33,7 @@ class DecoderLayer {
   }
 
   void forward(ForwardContext& ctx, ResidualStream& stream) const {
-    if (boundaries_.empty()) return forward_owning(ctx, stream.owned());
+    if (boundaries_.empty()) return forward_owning(ctx, stream.owned(ctx));
     const auto [attn, ffn] = std::pair(boundaries_[0], boundaries_[1]);
     attn->finish(stream, self_attn.forward(ctx, attn->prepare(ctx, stream, input_layernorm)));
     ffn->finish(stream, mlp.forward(ctx, ffn->prepare(ctx, stream, post_attention_layernorm)));

@@ -4,19 +4,19 @@
 
 namespace lamina {
 
-LlamaAttention::LlamaAttention(const ModelBuild& build, LayerId id, const std::string& prefix, std::string_view group)
+LlamaAttention::LlamaAttention(const ModelBuild& build, LayerId id, const std::string& prefix)
     : qkv_proj(build.context, {.name = cat(prefix, ".qkv_proj"),
                                .hidden_size = build.config.hidden_size,
                                .heads = static_cast<int>(build.config.num_attention_heads),
                                .kv_heads = static_cast<int>(build.config.num_key_value_heads),
                                .qk_dim = static_cast<int>(build.config.head_dim),
                                .bias = build.config.qkv_bias,
-                               .group = group}),
+                               .group = kGroup}),
       o_proj(build.context, {.name = cat(prefix, ".o_proj"),
                              .in_features = build.config.num_attention_heads * build.config.head_dim,
                              .out_features = build.config.hidden_size,
                              .bias = build.config.o_bias,
-                             .group = group}),
+                             .group = kGroup}),
       attn(build.context, {.name = cat(prefix, ".attn"),
                            .layer_id = id,
                            .q_heads = qkv_proj.heads().q_heads,

@@ -14,9 +14,9 @@ namespace lamina {
 /// Grouped-query attention with rotary embedding. `q_norm`/`k_norm` come in a relative (qwen3.h).
 class LlamaAttention {
  public:
-  static constexpr std::string_view kGroup = "tp";
+  static constexpr std::string_view kGroup = "attn_tp";
 
-  LlamaAttention(const ModelBuild& build, LayerId id, const std::string& prefix, std::string_view group = kGroup);
+  LlamaAttention(const ModelBuild& build, LayerId id, const std::string& prefix);
 
   /// x [rows, hidden], normed -> this rank's addend of [rows, hidden].
   Partial forward(ForwardContext& ctx, const Activation& x) const;

@@ -3,7 +3,7 @@
 namespace lamina {
 
 Qwen3Attention::Qwen3Attention(const ModelBuild& build, LayerId id, const std::string& prefix)
-    : LlamaAttention(build, id, prefix, kGroup),
+    : LlamaAttention(build, id, prefix),
       q_norm(build.context, cat(prefix, ".q_norm"), build.config.head_dim, build.config.rms_norm_eps),
       k_norm(build.context, cat(prefix, ".k_norm"), build.config.head_dim, build.config.rms_norm_eps) {}
 

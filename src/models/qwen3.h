@@ -7,8 +7,6 @@ namespace lamina {
 
 class Qwen3Attention : public LlamaAttention {
  public:
-  static constexpr std::string_view kGroup = "attn_tp";
-
   Qwen3Attention(const ModelBuild& build, LayerId id, const std::string& prefix);
   Partial forward(ForwardContext& ctx, const Activation& x) const;
 

@@ -65,7 +65,7 @@ Result<BuiltModel> build_model(const ModelEntry& entry, const ModelConfig& confi
   built.architecture = entry.architecture;
   built.params = std::make_unique<ParamList>();
   built.rotary = std::make_unique<RotarySet>();
-  built.stack = std::make_unique<LayerStack>(groups);
+  built.stack = std::make_unique<LayerStack>(groups, options.boundaries);
   BuildContext context(groups, format, *built.params, *built.stack, *built.rotary);
   const bool first = pipeline->rank == 0;
   const bool last = pipeline->rank == pipeline->size - 1;

@@ -24,9 +24,18 @@ Result<DType> dtype_of(const PlanOptions& options, const ModelSource& source) {
   return resolve_dtype(source.config, source.checkpoint ? &*source.checkpoint : nullptr);
 }
 
+BoundaryOptions boundary_options(const PlanOptions& options) {
+  using Rows = BoundaryOptions::Rows;
+  return {.fused = options.boundary_plan == "fused",
+          .rows = options.boundary_rows == "replicated"  ? Rows::kReplicated
+                  : options.boundary_rows == "scattered" ? Rows::kScattered
+                                                         : Rows::kAuto};
+}
+
 Result<BuiltModel> build(const PlanOptions& options, const ModelSource& source, const ParallelGroups& groups, const WeightFormat& format,
                          const StageLayers& stage) {
-  const ModelOptions model_options{.stage_boundaries = options.stage_boundaries, .dp_lm_head = options.topology.dp_lm_head};
+  const ModelOptions model_options{
+      .stage_boundaries = options.stage_boundaries, .dp_lm_head = options.topology.dp_lm_head, .boundaries = boundary_options(options)};
   return build_model(source.entry, source.config, model_options, groups, format, stage);
 }
 

@@ -10,7 +10,7 @@ void unpack_row(const PackedMatrix& packed, int64_t row, float* out);
 void matmul_panels(const Activation& x, const PackedMatrix& packed, const float* bias, F32View out, int64_t panel_begin, int64_t panel_end);
 
 void rms_norm(ConstF32View x, const RmsNormArgs& args, MutableActivation out);
-void add_rms_norm(F32View residual, ConstF32View x, const RmsNormArgs& args, MutableActivation out);
+void add_rms_norm(F32View residual, const Addends& addends, const RmsNormArgs& args, MutableActivation out);
 void add_rows(F32View residual, ConstF32View x);
 void head_rms_norm(F32View x, int heads, int head_dim, const RmsNormArgs& args);
 void rope(F32View x, int heads, const RopeArgs& args);

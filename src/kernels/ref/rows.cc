@@ -27,8 +27,13 @@ void add_rows(F32View residual, ConstF32View x) {
     for (int64_t c = 0; c < x.cols; ++c) residual.at(r, c) += x.at(r, c);
 }
 
-void add_rms_norm(F32View residual, ConstF32View x, const RmsNormArgs& args, MutableActivation out) {
-  add_rows(residual, x);
+void add_rms_norm(F32View residual, const Addends& addends, const RmsNormArgs& args, MutableActivation out) {
+  for (int64_t r = 0; r < residual.rows; ++r)
+    for (int64_t c = 0; c < residual.cols; ++c) {
+      float total = addends.parts[0].at(addends.first_row + r, c);
+      for (int64_t p = 1; p < addends.count; ++p) total += addends.parts[p].at(addends.first_row + r, c);
+      residual.at(r, c) += total;
+    }
   rms_norm(residual, args, out);
 }
 

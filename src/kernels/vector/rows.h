@@ -48,18 +48,24 @@ void rms_norm(ConstF32View x, const RmsNormArgs& args, MutableActivation out) {
 }
 
 template <class V>
-void add_rms_norm(F32View residual, ConstF32View x, const RmsNormArgs& args, MutableActivation out) {
-  for (int64_t r = 0; r < x.rows; ++r) {
+void add_rms_norm(F32View residual, const Addends& addends, const RmsNormArgs& args, MutableActivation out) {
+  const int64_t cols = residual.cols;
+  const auto part_row = [&](int64_t part, int64_t r) {
+    return addends.parts[part].data + (addends.first_row + r) * addends.parts[part].stride;
+  };
+  for (int64_t r = 0; r < residual.rows; ++r) {
     float* row = residual.data + r * residual.stride;
-    const float* add = x.data + r * x.stride;
+    const float* first = part_row(0, r);
     typename V::F sum = V::zero();
-    each_vector<V>(x.cols, [&](int64_t c, auto lanes) {
-      const auto v = V::add(load<V>(row + c, lanes), load<V>(add + c, lanes));
+    each_vector<V>(cols, [&](int64_t c, auto lanes) {
+      auto total = load<V>(first + c, lanes);
+      for (int64_t p = 1; p < addends.count; ++p) total = V::add(total, load<V>(part_row(p, r) + c, lanes));
+      const auto v = V::add(load<V>(row + c, lanes), total);
       store<V>(row + c, v, lanes);
       sum = V::fma(v, v, sum);
     });
-    const float scale = inverse_rms<V>(sum, x.cols, args.eps);
-    with_row<V>(out, r, [&](auto* o) { scale_row<V>(row, scale, args.weight, x.cols, o); });
+    const float scale = inverse_rms<V>(sum, cols, args.eps);
+    with_row<V>(out, r, [&](auto* o) { scale_row<V>(row, scale, args.weight, cols, o); });
   }
 }
 

@@ -55,10 +55,34 @@ std::string first_difference(const StageDecl& a, const StageDecl& b) {
   return out;
 }
 
-std::string describe(const BoundaryPlan& plan, std::string_view producer, std::string_view group, int ranks) {
-  if (producer.empty()) return "norm of the embedding";
-  if (plan.completion == Completion::kNothingOwed) return cat("add the output of ", producer, ", then norm");
-  return cat("all-reduce the output of ", producer, " over ", group, " (", ranks, " ranks), add it, then norm");
+const char* variant_name(BatchVariant variant) {
+  static constexpr const char* kNames[kBatchVariants] = {"ordinary",  "scattered",           "scattered_uneven",   "dp_padded",
+                                                         "dp_ragged", "dp_padded_scattered", "dp_ragged_scattered"};
+  return kNames[static_cast<size_t>(variant)];
+}
+
+std::string describe(const BoundaryPlan& plan, std::string_view producer) {
+  const auto over = [](const ParallelGroup& group) { return cat(" over ", group.name, " (", group.size, " ranks)"); };
+  std::string out;
+  if (producer.empty()) {
+    out = "norm of the embedding";
+  } else {
+    if (plan.completion == Completion::kAllReduce) out = cat("all-reduce the output of ", producer, over(*plan.sum), ", add it");
+    if (plan.completion == Completion::kReduceScatter) out = cat("reduce-scatter the output of ", producer, over(*plan.sum), ", add it");
+    if (plan.completion == Completion::kNothingOwed) out = cat("add the output of ", producer);
+    out += ", then norm";
+  }
+  if (plan.spread != nullptr) out += cat(", gather the residual", over(*plan.spread));
+  if (plan.gather != nullptr) out += cat(", gather the normed rows", over(*plan.gather));
+  if (plan.fused) out += "; in one pass";
+  return out;
+}
+
+int64_t wire_bytes_per_row(const BoundaryPlan& plan, int64_t width, int64_t activation_bytes) {
+  const auto copies = [](const ParallelGroup* group) -> int64_t { return group == nullptr ? 0 : group->size - 1; };
+  const int64_t sums = plan.completion == Completion::kAllReduce ? 2 : plan.completion == Completion::kReduceScatter ? 1 : 0;
+  const int64_t f32 = width * static_cast<int64_t>(sizeof(float));
+  return (sums * copies(plan.sum) + copies(plan.spread)) * f32 + copies(plan.gather) * plan.gather_groups * width * activation_bytes;
 }
 
 }  // namespace lamina

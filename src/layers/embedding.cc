@@ -41,7 +41,7 @@ ParallelLMHead::ParallelLMHead(BuildContext& build, const VocabParallelEmbedding
   if (wanted.size == have.size && wanted.rank == have.rank) return;
   build.fail(error("--enable-dp-lm-head cuts the head over group \"", wanted.name, "\" (size ", wanted.size,
                    "), but tie_word_embeddings makes it the embedding, which is cut over \"", have.name, "\" (size ", have.size,
-                   "): leave the flag out, or use --dp-attention 1 or --pp-size 2"));
+                   "): leave the flag out"));
 }
 
 F32View ParallelLMHead::forward(ForwardContext& ctx, const Activation& x, int candidates) const {

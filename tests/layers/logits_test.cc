@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "tests/layers/support.h"
 
@@ -18,6 +19,7 @@ using layer_test::expect_product;
 using layer_test::Matrix;
 using layer_test::normal_matrix;
 using layer_test::on_ranks;
+using layer_test::on_topology;
 using layer_test::TestRank;
 
 constexpr int64_t kVocab = 70, kHidden = 48;
@@ -29,12 +31,14 @@ void fill(ForwardBatch& batch, const std::vector<std::pair<int64_t, LogitsRows>>
     batch.sequences.push_back({.row_begin = batch.real_rows, .row_count = rows, .logits = logits});
     batch.real_rows += rows;
   }
-  batch.input_ids.assign(static_cast<size_t>(batch.real_rows + padding), 0);
+  batch.positions.assign(static_cast<size_t>(batch.real_rows + padding), 0);
+  batch.input_ids.assign(batch.positions.size(), 0);
 }
 
 /// A processor over its own head.
 struct Head {
-  Head(TestRank& rank, const Matrix& weight) : head(rank.build, "lm_head", kVocab, kHidden), processor(head) {
+  Head(TestRank& rank, const Matrix& weight, std::string_view group = "tp")
+      : head(rank.build, "lm_head", kVocab, kHidden, group), processor(rank.build, head) {
     rank.load({{"lm_head.weight", weight}});
   }
   ParallelLMHead head;
@@ -79,7 +83,7 @@ TEST_P(Logits, OfTheSelectedRowsOnly) {
   ModelOutput out;
   head.processor.select(rank.ctx, hidden.view(), out);
   const Matrix second = copy(hidden.view().slice(1, 1));
-  expect_product(head.processor.compute(rank.ctx, out, 1, 1), second, weight_);
+  expect_product(head.processor.compute(rank.ctx, out, 1, 1, 0), second, weight_);
 }
 
 TEST_P(Logits, NoneAskedForGiveNone) {
@@ -90,7 +94,7 @@ TEST_P(Logits, NoneAskedForGiveNone) {
   ModelOutput out;
   head.processor.select(rank.ctx, hidden.view(), out);
   EXPECT_EQ(out.hidden.rows, 0);
-  EXPECT_EQ(head.processor.compute(rank.ctx, out, 0, 0).rows, 0);
+  EXPECT_EQ(head.processor.compute(rank.ctx, out, 0, 0, 0).rows, 0);
 }
 
 TEST_P(Logits, DoNotDependOnTheChunks) {
@@ -100,17 +104,114 @@ TEST_P(Logits, DoNotDependOnTheChunks) {
     fill(rank.batch, {{1, LogitsRows::kLast}, {39, LogitsRows::kAll}}, 0);
     ModelOutput out;
     head.processor.select(rank.ctx, hidden.view(), out);
-    const Matrix whole = copy(head.processor.compute(rank.ctx, out, 0, 40));
-    ASSERT_EQ(whole.cols, kVocab);
+    const F32View logits = head.processor.compute(rank.ctx, out, 0, 40, 0);
+    ASSERT_EQ(logits.cols, kVocab);
+    const bool root = rank.index() == 0;
+    const Matrix whole = root ? copy(logits) : Matrix();
     for (const int64_t chunk : {int64_t{1}, int64_t{7}, LogitsProcessor::kLogitsChunk}) {
       Matrix joined(40, kVocab);
       for (int64_t first = 0; first < 40; first += chunk) {
-        const F32View part = head.processor.compute(rank.ctx, out, first, std::min(chunk, 40 - first));
-        for (int64_t r = 0; r < part.rows; ++r) std::copy_n(part.row(r), kVocab, joined.view().row(first + r));
+        const F32View part = head.processor.compute(rank.ctx, out, first, std::min(chunk, 40 - first), 0);
+        for (int64_t r = 0; root && r < part.rows; ++r) std::copy_n(part.row(r), kVocab, joined.view().row(first + r));
       }
-      expect_bits(joined, whole);
+      if (root) expect_bits(joined, whole);
     }
   });
+}
+
+/// Sequences of each attention-DP rank, and the rows of its hidden states that they select.
+struct DpStep {
+  std::vector<std::vector<std::pair<int64_t, LogitsRows>>> sequences;
+  std::vector<std::vector<int64_t>> sources;
+};
+const DpStep kDpSteps[] = {
+    {{{{3, LogitsRows::kAll}, {2, LogitsRows::kNone}, {4, LogitsRows::kLast}}, {{1, LogitsRows::kLast}}}, {{0, 1, 2, 8}, {0}}},
+    {{{{2, LogitsRows::kNone}}, {{1, LogitsRows::kLast}, {2, LogitsRows::kAll}}}, {{}, {0, 1, 2}}},
+    {{{{5, LogitsRows::kLast}}, {}}, {{4}, {}}},
+    {{{{5, LogitsRows::kNone}}, {}}, {{}, {}}},
+};
+
+/// Fills the batch with this rank's part of `step`; the hidden states of all attention-DP ranks.
+std::vector<Matrix> fill_dp(TestRank& rank, const DpStep& step) {
+  const int dp_rank = rank.index("attn_dp");
+  fill(rank.batch, step.sequences[static_cast<size_t>(dp_rank)], 1);
+  rank.batch.dp_rank = dp_rank;
+  std::vector<Matrix> hidden;
+  for (size_t d = 0; d < step.sequences.size(); ++d) {
+    rank.batch.dp_selected.push_back(std::ssize(step.sources[d]));
+    hidden.push_back(exact_matrix(10, kHidden, static_cast<uint32_t>(20 + d)));
+  }
+  return hidden;
+}
+/// Rows `sources` of `hidden`, after those of `out`.
+void append_rows(Matrix& out, const Matrix& hidden, const std::vector<int64_t>& sources) {
+  out.cols = hidden.cols;
+  for (const int64_t row : sources) {
+    ++out.rows;
+    out.values.insert(out.values.end(), hidden.view().row(row), hidden.view().row(row) + hidden.cols);
+  }
+}
+
+TEST_P(Logits, OfAllAttentionDpRanksComeTogetherWhereTheHeadIsCutOverTp) {
+  on_topology({.tp_size = 4, .dp_attention = 2}, GetParam(), [&](TestRank& rank) {
+    const Head head(rank, weight_);
+    for (const DpStep& step : kDpSteps) {
+      const std::vector<Matrix> hidden = fill_dp(rank, step);
+      const auto dp_rank = static_cast<size_t>(rank.batch.dp_rank);
+      Matrix wanted;
+      for (size_t d = 0; d < hidden.size(); ++d) append_rows(wanted, hidden[d], step.sources[d]);
+      ModelOutput out;
+      head.processor.select(rank.ctx, hidden[dp_rank].view(), out);
+      EXPECT_EQ(copy(out.hidden).values, wanted.values);
+      ASSERT_EQ(out.rows.size(), step.sequences[dp_rank].size());
+      int64_t first = dp_rank == 0 ? 0 : std::ssize(step.sources[0]);
+      for (const ModelOutput::Rows& rows : out.rows) {
+        EXPECT_EQ(rows.first, first);
+        first += rows.count;
+      }
+      for (const int candidates : {0, 2}) {
+        const F32View logits = head.processor.compute(rank.ctx, out, 0, out.hidden.rows, candidates);
+        EXPECT_EQ(logits.rows, wanted.rows);
+        EXPECT_EQ(logits.data == nullptr, rank.index() != 0);
+        if (rank.index() == 0 && candidates == 0) expect_product(logits, wanted, weight_);
+      }
+      rank.memory.begin_step();
+    }
+  });
+}
+
+TEST_P(Logits, StayWithEachAttentionDpRankWhereTheHeadIsCutOverItsOwnGroup) {
+  on_topology({.tp_size = 4, .dp_attention = 2, .dp_lm_head = true}, GetParam(), [&](TestRank& rank) {
+    const Head head(rank, weight_, "attn_tp");
+    for (const DpStep& step : kDpSteps) {
+      const std::vector<Matrix> hidden = fill_dp(rank, step);
+      const auto dp_rank = static_cast<size_t>(rank.batch.dp_rank);
+      Matrix wanted;
+      append_rows(wanted, hidden[dp_rank], step.sources[dp_rank]);
+      ModelOutput out;
+      head.processor.select(rank.ctx, hidden[dp_rank].view(), out);
+      EXPECT_EQ(copy(out.hidden).values, wanted.values);
+      if (!out.rows.empty()) {
+        EXPECT_EQ(out.rows[0].first, 0);
+      }
+      if (out.hidden.rows == 0) continue;
+      const F32View logits = head.processor.compute(rank.ctx, out, 0, out.hidden.rows, 0);
+      EXPECT_EQ(logits.data == nullptr, rank.index("attn_tp") != 0);
+      if (rank.index("attn_tp") == 0) expect_product(logits, wanted, weight_);
+      rank.memory.begin_step();
+    }
+  });
+}
+
+TEST(LogitsDeathTest, ACountThatIsNotThatOfTheRowsIsOurBug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  TestRank rank(*ParallelGroups::planned({.tp_size = 2, .dp_attention = 2}, 1));
+  const Head head(rank, exact_matrix(kVocab, kHidden, 1));
+  fill(rank.batch, {{3, LogitsRows::kAll}}, 0);
+  rank.batch.dp_rank = 1, rank.batch.dp_selected = {1, 2};
+  const Matrix hidden = exact_matrix(3, kHidden, 3);
+  ModelOutput out;
+  EXPECT_DEATH(head.processor.select(rank.ctx, hidden.view(), out), "dp_selected");
 }
 
 }  // namespace

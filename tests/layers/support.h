@@ -137,18 +137,36 @@ struct TestRank {
   static Arena arena() { return Arena(Buffer::allocate(size_t{512} << 10).value()); }
 };
 
-/// Runs body(rank) on `ranks` threads that form the group `name`. All of them must make the same collective calls.
+/// Runs body(rank) on a thread for each rank of `groups`. All of a group must make the same collective calls.
 template <class Body>
-void on_ranks(int ranks, DType dtype, Body body, std::string_view name = "tp") {
-  RankFault fault;
+void on_each(std::vector<ParallelGroups> groups, DType dtype, Body body) {
   std::vector<std::thread> threads;
-  for (std::unique_ptr<Communicator>& communicator : make_thread_communicators(ranks, fault)) {
-    threads.emplace_back([&body, dtype, name, own = std::move(communicator)]() mutable {
-      TestRank rank(ParallelGroups::over(name, std::move(own)), dtype);
+  for (ParallelGroups& own : groups) {
+    threads.emplace_back([&body, dtype, &own] {
+      TestRank rank(std::move(own), dtype);
       body(rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// On `ranks` threads that form the group `name`.
+template <class Body>
+void on_ranks(int ranks, DType dtype, Body body, std::string_view name = "tp") {
+  RankFault fault;
+  std::vector<ParallelGroups> groups;
+  for (std::unique_ptr<Communicator>& own : make_thread_communicators(ranks, fault))
+    groups.push_back(ParallelGroups::over(name, std::move(own)));
+  on_each(std::move(groups), dtype, body);
+  EXPECT_EQ(fault.message(), "");
+}
+
+/// On a thread for each rank of `topology`.
+template <class Body>
+void on_topology(const Topology& topology, DType dtype, Body body) {
+  RankFault fault;
+  on_each(make_thread_groups(topology, fault), dtype, body);
+  EXPECT_EQ(fault.message(), "");
 }
 
 }  // namespace lamina::layer_test

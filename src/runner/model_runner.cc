@@ -2,106 +2,135 @@
 
 #include <algorithm>
 
-#include "base/strings.h"
 #include "layers/logits.h"
 
 namespace lamina {
+namespace {
 
-ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, int32_t pages, std::vector<TokenId> end_tokens)
+bool wants_every_row(const StepEntry& entry) { return entry.all_logits || entry.prompt_logprobs; }
+
+}  // namespace
+
+bool rank_samples(const Topology& topology, int rank) {
+  return topology.dp_lm_head ? rank_reports(topology, rank) : rank == topology.leader();
+}
+
+bool rank_reports(const Topology& topology, int rank) {
+  return topology.pp_rank(rank) == topology.pp_size - 1 && topology.attn_tp_rank(rank) == 0;
+}
+
+ModelRunner::ModelRunner(ModelPlan plan, ThreadTeam& team, KvStore kv, StepMemory memory, const MemoryPlan& sizes,
+                         std::vector<TokenId> end_tokens)
     : plan_(std::move(plan)),
+      last_stage_(plan_.topology.pp_rank(plan_.rank) == plan_.topology.pp_size - 1),
+      samples_(rank_samples(plan_.topology, plan_.rank)),
+      reports_(rank_reports(plan_.topology, plan_.rank)),
       compute_{plan_.source->kernels, &team},
       kv_(std::move(kv)),
       memory_(std::move(memory)),
+      batch_(plan_.topology, plan_.rank, plan_.dp_padding, sizes.page_size, sizes.pages),
       end_tokens_(std::move(end_tokens)),
-      sampler_scratch_(plan_.source->config.vocab_size) {
-  batch_.page_size = kv_.page_size();
-  batch_.pages.reserve(static_cast<size_t>(pages));
-}
+      sampler_scratch_(samples_ ? plan_.source->config.vocab_size : 0) {}
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::create(ModelPlan plan, const MemoryPlan& memory, ThreadTeam& team,
                                                          std::vector<TokenId> end_tokens) {
-  LAMINA_ASSIGN(KvStore kv, KvStore::create(plan.built.model->kv_shapes(), LayerId(0), plan.source->kv_dtype, memory.pages,
-                                            memory.page_size));
+  const LayerId first_layer(checked_cast<int32_t>(plan.stage.begin));
+  LAMINA_ASSIGN(KvStore kv,
+                KvStore::create(plan.built.model->kv_shapes(), first_layer, plan.source->kv_dtype, memory.pages, memory.page_size));
   LAMINA_ASSIGN(Buffer step, Buffer::allocate(memory.step_bytes));
   LAMINA_ASSIGN(Buffer even, Buffer::allocate(memory.stage_bytes));
   LAMINA_ASSIGN(Buffer odd, Buffer::allocate(memory.stage_bytes));
   StepMemory steps(Arena(std::move(step)), Arena(std::move(even)), Arena(std::move(odd)));
   return std::unique_ptr<ModelRunner>(
-      new ModelRunner(std::move(plan), team, std::move(kv), std::move(steps), memory.pages, std::move(end_tokens)));
-}
-
-void ModelRunner::append_sequence(const StepPlan& plan, const StepEntry& entry) {
-  const int64_t page_begin = static_cast<int64_t>(batch_.pages.size());
-  for (int32_t p = 0; p < entry.page_count; ++p) batch_.pages.push_back(plan.pages[static_cast<size_t>(entry.page_begin + p)].value);
-  const LogitsRows logits = entry.all_logits || entry.prompt_logprobs ? LogitsRows::kAll
-                            : entry.sample                            ? LogitsRows::kLast
-                                                                      : LogitsRows::kNone;
-  batch_.sequences.push_back({.row_begin = batch_.rows(),
-                              .row_count = entry.token_count,
-                              .prefix_len = entry.prefix_len,
-                              .page_begin = page_begin,
-                              .rope_length = entry.rope_length,
-                              .logits = logits,
-                              .pool = entry.pool});
-  const int64_t page_size = batch_.page_size;
-  for (int32_t t = 0; t < entry.token_count; ++t) {
-    const int64_t position = entry.prefix_len + t;
-    const int64_t page = batch_.pages[static_cast<size_t>(page_begin + position / page_size)];
-    batch_.input_ids.push_back(plan.tokens[static_cast<size_t>(entry.token_begin + t)]);
-    batch_.positions.push_back(position);
-    batch_.out_cache_loc.push_back(page * page_size + position % page_size);
-  }
-}
-
-void ModelRunner::build_batch(const StepPlan& plan) {
-  batch_.clear();
-  for (const StepEntry& entry : plan.entries) append_sequence(plan, entry);
-  batch_.real_rows = batch_.rows();
+      new ModelRunner(std::move(plan), team, std::move(kv), std::move(steps), memory, std::move(end_tokens)));
 }
 
 void ModelRunner::run(const StepPlan& plan, StepResult& result) {
   result.step = plan.step;
+  result.fault.clear();
   result.outputs.resize(plan.entries.size());
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     result.outputs[e] = {};
     result.outputs[e].request = plan.entries[e].request;
   }
-  for (const RequestId id : plan.released) live_.erase(id);
-  for (const StepAdmission& admission : plan.admitted) {
-    Live live{admission.sampling, admission.prompt, static_cast<int64_t>(admission.prompt.size())};
-    live.tokens.reserve(admission.prompt.size() + static_cast<size_t>(std::max(0, admission.sampling.max_new_tokens)));
-    live_.insert_or_assign(admission.request, std::move(live));
-  }
+  if (last_stage_) follow(plan);
   if (plan.entries.empty()) return;
-  for (const PageCopy& copy : plan.copies) kv_.copy(copy.from, copy.to, copy.tokens);
-  build_batch(plan);
+  for (const PageCopy& copy : plan.copies) {
+    if (copy.dp_rank == batch_.batch().dp_rank) kv_.copy(copy.from, copy.to, copy.tokens);
+  }
+  batch_.build(plan);
   memory_.begin_step();
-  ForwardContext ctx{.batch = batch_, .compute = compute_, .memory = memory_, .kv = kv_, .attention = *plan_.backend, .taps = taps_};
+  ForwardContext ctx{.batch = batch_.batch(),
+                     .compute = compute_,
+                     .memory = memory_,
+                     .kv = kv_,
+                     .attention = *plan_.backend,
+                     .variant = plan_.built.stack->choose(batch_.batch()),
+                     .taps = taps_};
   plan_.built.model->forward(ctx, output_);
-  take_pooled(plan, result);
-  take_captured(plan, result);
+  if (!last_stage_) return;
+  if (reports_) take_pooled(plan, result);
+  if (reports_) take_captured(plan, result);
   take_logits(ctx, plan, result);
 }
 
-void ModelRunner::take_logits(ForwardContext& ctx, const StepPlan& plan, StepResult& result) {
-  size_t entry = 0;
-  for (int64_t first = 0; first < output_.hidden.rows; first += LogitsProcessor::kLogitsChunk) {
-    const int64_t count = std::min(LogitsProcessor::kLogitsChunk, output_.hidden.rows - first);
-    const ConstF32View logits = plan_.built.model->logits(ctx, output_, first, count);
-    for (int64_t r = 0; r < count; ++r) {
-      while (first + r >= output_.rows[entry].first + output_.rows[entry].count) ++entry;
-      take_row(plan.entries[entry], {logits.row(r), static_cast<size_t>(logits.cols)}, first + r - output_.rows[entry].first,
-               result.outputs[entry]);
+void ModelRunner::follow(const StepPlan& plan) {
+  for (const RequestId id : plan.released) live_.erase(id);
+  for (const StepAdmission& admission : plan.admitted) {
+    Live live{.sampling = admission.sampling,
+              .tokens = {},
+              .prompt_tokens = static_cast<int64_t>(admission.prompt.size()),
+              .candidates = looked_at(admission.sampling)};
+    if (samples_) {
+      live.tokens.reserve(admission.prompt.size() + static_cast<size_t>(std::max(0, admission.sampling.max_new_tokens)));
+      live.tokens = admission.prompt;
+    }
+    live_.insert_or_assign(admission.request, std::move(live));
+  }
+  if (!samples_) return;
+  for (const StepEntry& entry : plan.entries) {
+    std::vector<TokenId>& tokens = live_.at(entry.request).tokens;
+    LAMINA_CHECK(std::ssize(tokens) >= entry.prefix_len, "tokens of a request that no plan has told");
+    for (int64_t t = std::ssize(tokens) - entry.prefix_len; t < entry.token_count; ++t) {
+      tokens.push_back(plan.tokens[static_cast<size_t>(entry.token_begin + t)]);
     }
   }
 }
 
+void ModelRunner::take_logits(ForwardContext& ctx, const StepPlan& plan, StepResult& result) {
+  std::span<const SelectedRows> selected = batch_.selected();
+  const int64_t rows = batch_.selected_rows();
+  for (int64_t first = 0; first < rows; first += LogitsProcessor::kLogitsChunk) {
+    const int64_t count = std::min(LogitsProcessor::kLogitsChunk, rows - first);
+    while (first >= selected.front().first + selected.front().count) selected = selected.subspan(1);
+    const int most = candidates(plan, selected, first + count);
+    const ConstF32View logits = plan_.built.model->logits(ctx, output_, first, count, most);
+    if (!samples_) continue;
+    for (int64_t r = first; r < first + count; ++r) {
+      while (r >= selected.front().first + selected.front().count) selected = selected.subspan(1);
+      const auto [entry, begin, unused] = selected.front();
+      take_row(plan.entries[entry], {logits.row(r - first), static_cast<size_t>(logits.cols)}, r - begin, result.outputs[entry]);
+    }
+  }
+}
+
+int ModelRunner::candidates(const StepPlan& plan, std::span<const SelectedRows> selected, int64_t end) const {
+  int most = 0;
+  for (const SelectedRows& rows : selected) {
+    if (rows.first >= end) break;
+    const StepEntry& entry = plan.entries[rows.entry];
+    const int needed = wants_every_row(entry) ? 0 : live_.at(entry.request).candidates;
+    if (needed == 0) return 0;
+    most = std::max(most, needed);
+  }
+  return most;
+}
+
 void ModelRunner::take_row(const StepEntry& entry, std::span<const float> row, int64_t index, StepOutput& output) {
-  Live& live = live_.at(entry.request);
-  const bool every_row = entry.all_logits || entry.prompt_logprobs;
+  const Live& live = live_.at(entry.request);
   if (entry.all_logits) output.prompt_logits.insert(output.prompt_logits.end(), row.begin(), row.end());
   if (entry.prompt_logprobs) take_prompt_logprob(live, row, entry.prefix_len + index, output);
-  if (entry.sample && (!every_row || index + 1 == entry.token_count)) sample_token(live, row, output);
+  if (entry.sample && (!wants_every_row(entry) || index + 1 == entry.token_count)) sample_token(live, row, output);
 }
 
 /// The row at `position` predicts the prompt's next token; the last row predicts the first output.
@@ -111,14 +140,13 @@ void ModelRunner::take_prompt_logprob(const Live& live, std::span<const float> r
   output.prompt_logprobs.push_back(logprob_of(*compute_.kernels, row, next, live.sampling.top_logprobs, sampler_scratch_));
 }
 
-void ModelRunner::sample_token(Live& live, std::span<const float> row, StepOutput& output) {
+void ModelRunner::sample_token(const Live& live, std::span<const float> row, StepOutput& output) {
   const SampleContext context{live.sampling, live.tokens, live.prompt_tokens, end_tokens_};
   Result<TokenId> token = sample(*compute_.kernels, row, context, sampler_scratch_);
   if (!token.ok()) {
     output.error = token.error().message;
     return;
   }
-  live.tokens.push_back(*token);
   output.token = *token;
   if (live.sampling.top_logprobs >= 0) {
     output.logprob = logprob_of(*compute_.kernels, row, *token, live.sampling.top_logprobs, sampler_scratch_);
@@ -127,7 +155,7 @@ void ModelRunner::sample_token(Live& live, std::span<const float> row, StepOutpu
 
 void ModelRunner::take_pooled(const StepPlan& plan, StepResult& result) const {
   int64_t row = 0;
-  for (size_t e = 0; e < plan.entries.size(); ++e) {
+  for (const size_t e : batch_.entries()) {
     if (!plan.entries[e].pool) continue;
     const float* values = output_.pooled.row(row++);
     result.outputs[e].embedding.assign(values, values + output_.pooled.cols);
@@ -135,12 +163,13 @@ void ModelRunner::take_pooled(const StepPlan& plan, StepResult& result) const {
 }
 
 void ModelRunner::take_captured(const StepPlan& plan, StepResult& result) const {
-  for (size_t e = 0; e < plan.entries.size(); ++e) {
+  const std::vector<BatchSequence>& sequences = batch_.batch().sequences;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const size_t e = batch_.entries()[s];
     if (!plan.entries[e].all_logits) continue;
-    const BatchSequence& sequence = batch_.sequences[e];
     for (const F32View& captured : output_.aux_hidden) {
-      const float* begin = captured.row(sequence.row_begin);
-      result.outputs[e].captured.emplace_back(begin, begin + sequence.row_count * captured.cols);
+      const float* begin = captured.row(sequences[s].row_begin);
+      result.outputs[e].captured.emplace_back(begin, begin + sequences[s].row_count * captured.cols);
     }
   }
 }

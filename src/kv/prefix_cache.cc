@@ -90,7 +90,7 @@ PrefixCache::Match PrefixCache::match(const CacheKey& key, std::span<const Token
     if (common == 0) break;
     deepest = child->second.get();
     if (common < static_cast<size_t>(page_size_)) {
-      out.partial = deepest->page, out.partial_tokens = static_cast<int64_t>(common);
+      out.partial_node = deepest, out.partial = deepest->page, out.partial_tokens = static_cast<int64_t>(common);
       break;
     }
     out.node = deepest;

@@ -36,9 +36,10 @@ class PrefixCache {
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   struct Match {
-    Node* node = nullptr;       // deepest whole page; the key's root when none matches
-    std::vector<PageId> pages;  // whole pages, shared by reading them
-    PageId partial;             // a page whose first `partial_tokens` tokens match too; to be copied
+    Node* node = nullptr;          // deepest whole page; the key's root when none matches
+    std::vector<PageId> pages;     // whole pages, shared by reading them
+    Node* partial_node = nullptr;  // of `partial`; null when partial_tokens is 0
+    PageId partial;                // a page whose first `partial_tokens` tokens match too; to be copied
     int64_t partial_tokens = 0;
     int64_t tokens(int page_size) const { return static_cast<int64_t>(pages.size()) * page_size + partial_tokens; }
   };

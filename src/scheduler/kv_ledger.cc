@@ -1,6 +1,7 @@
 #include "scheduler/kv_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lamina {
 
@@ -18,7 +19,18 @@ PageCopy KvLedger::attach(RequestKv& kv, const CacheKey& key, std::span<const To
   kv.computed = kv.shared * page_size_;
   if (whole_pages || match.partial_tokens == 0) return {};
   kv.computed += match.partial_tokens;
+  kv.copy_source = match.partial_node;
+  cache_.lock(kv.copy_source);
   return {match.partial, PageId(), checked_cast<int32_t>(match.partial_tokens)};
+}
+
+void KvLedger::copied(RequestKv& kv) {
+  if (kv.copy_source != nullptr) cache_.unlock(std::exchange(kv.copy_source, nullptr));
+}
+
+void KvLedger::forgo_copy(RequestKv& kv) {
+  copied(kv);
+  kv.computed = kv.shared * page_size_;
 }
 
 bool KvLedger::allocate(RequestKv& kv, int64_t count) {
@@ -52,6 +64,7 @@ void KvLedger::release(RequestKv& kv, std::span<const TokenId> tokens, bool keep
     insert(kv, tokens, kv.computed);
   }
   pool_.release(std::span(kv.pages).subspan(static_cast<size_t>(given)));
+  copied(kv);
   cache_.unlock(kv.node);
   kv.pages.clear();
   kv.shared = kv.computed = 0;

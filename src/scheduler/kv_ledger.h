@@ -15,8 +15,9 @@ namespace lamina {
 struct RequestKv {
   std::vector<PageId> pages;
   int64_t shared = 0;
-  int64_t computed = 0;               // tokens whose K/V the pages hold
-  PrefixCache::Node* node = nullptr;  // null: nothing attached
+  int64_t computed = 0;                      // tokens whose K/V the pages hold
+  PrefixCache::Node* node = nullptr;         // null: nothing attached
+  PrefixCache::Node* copy_source = nullptr;  // locked while a copy from its page is to be made
 };
 
 class KvLedger {
@@ -30,8 +31,12 @@ class KvLedger {
 
   /// Locks the cached prefix of tokens[0, limit) and begins the page table with it; kv.computed is then what needs not be computed.
   /// Returns the page to copy from when the match ends inside a page: the copy goes to the next page of the table, which is the caller's
-  /// to allocate before anything else; `whole_pages` forgoes that.
+  /// to allocate before anything else. That page is locked until copied() or forgo_copy(). `whole_pages`: no such copy.
   PageCopy attach(RequestKv& kv, const CacheKey& key, std::span<const TokenId> tokens, int64_t limit, bool whole_pages);
+  /// The copy that attach() returned was made.
+  void copied(RequestKv& kv);
+  /// The copy that attach() returned will not be made: its tokens are to be computed.
+  void forgo_copy(RequestKv& kv);
   /// Appends `count` held pages, evicting cached ones when needed; false (nothing changed) when they cannot be had.
   bool allocate(RequestKv& kv, int64_t count);
   /// Hands the whole computed pages to the cache, so that others may read them; the request goes on with a lock on them.

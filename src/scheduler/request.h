@@ -22,18 +22,22 @@ struct LiveRequest {
   bool pool = false;
   std::string cache_salt;
 
+  int dp_rank = 0;  // whose pages kv names, while it runs
   RequestKv kv;
   int64_t rows_returned = 0;  // prompt rows whose logits or logprobs went out; a second computation does not return them again
   int64_t rope_length = 0;    // what kv was and will be computed with; StepEntry::rope_length
   int64_t cached_tokens = 0;  // prompt tokens that the first admission found in the cache
   int passed_over = 0;        // admissions that went to a later arrival
   bool announced = false;     // the runner knows it
-  bool in_flight = false;     // has an entry in the plan in flight
+  int64_t in_flight = 0;      // tokens of its entry in a plan in flight; 0: it has none
+  int64_t last_step = 0;      // step of its last entry
   bool cancelled = false;     // while in flight
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t outputs() const { return size() - prompt_len; }
   int64_t remaining() const { return size() - kv.computed; }
+  /// Whether its next entry is a decode; of a request in flight: the one after that.
+  bool decodes() const { return in_flight > 0 ? in_flight == remaining() : remaining() == 1; }
   /// Whether rows of the prompt are wanted one by one, which forbids skipping any.
   bool wants_rows() const { return all_logits || sampling.prompt_logprobs; }
   CacheKey cache_key() const { return {rope_length, cache_salt}; }

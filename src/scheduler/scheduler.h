@@ -65,13 +65,26 @@ struct RequestEvent {
   int64_t cached_tokens = 0;  // prompt tokens that were not computed because the cache had them
 };
 
-/// Continuous batching over one page pool with a prefix cache; docs/SCHEDULING.md has the arithmetic.
+/// Pages of one attention-DP rank's pool, or of all: free + cached + held == total, always.
+struct KvPages {
+  int64_t total = 0, free = 0;
+  int64_t cached = 0;  // in the prefix cache, read by requests or not
+  int64_t held = 0;    // by one request for itself
+  int64_t evicted_tokens = 0;
+};
+
+/// Continuous batching over a page pool with a prefix cache for each attention-DP rank; docs/SCHEDULING.md has the arithmetic.
+///
+/// Plans. Up to `plans_in_flight` are out at once and are executed in order. A request has an entry in one of them at most; what is in
+/// flight is neither retracted nor shared, and no page of it is given to a later plan before it completes.
+///
+/// Attention-DP ranks. A request is bound to one at admission, for as long as it runs. A full pool of one holds up nobody who fits another.
 ///
 /// A request is admitted when pages for what it must compute and one token can be had (free, or cached and read by nobody), one more for
 /// each running request, and a share of the outputs that all of them may still produce. While decoding it takes a page at a time. When none
-/// is left the running request with the fewest outputs (ties: longest prompt, then the latest) is retracted: it waits in its old place;
-/// what it computed stays cached as long as there is room. The last one running is never retracted and fits by submit()'s check, so that
-/// between two retractions at least one token is emitted and every request ends.
+/// is left the running request with the fewest outputs (ties: longest prompt, then the latest) on that rank is retracted: it waits in its
+/// old place; what it computed stays cached as long as there is room. Of requests in flight it awaits the end. The last of a rank in that
+/// order is never retracted and fits by submit()'s check, so that tokens are emitted between retractions and every request ends.
 ///
 /// Ends: EOS (unless ignore_eos) and stop_token_ids give kStop; max_new_tokens, the context and the pool's size give kLength; cancel()
 /// and a runner's error give kAbort. With max_new_tokens 0 the prompt is computed and the request ends kLength without a token.
@@ -87,16 +100,17 @@ class Scheduler {
   Status submit(SchedulerRequest request);
   /// Ends a request whose end was decided by its text: no event. Not while its entry is in flight (a CHECK). Unknown: nothing.
   void finish(RequestId id);
-  /// Ends a request wherever it is; its pages are free at once, or after the step in flight. complete() reports it as kAbort. Unknown or
-  /// finished: nothing.
+  /// Ends a request wherever it is; its pages are free at once, or when the plan it is in completes. complete() reports it as kAbort.
+  /// Unknown or finished: nothing.
   void cancel(RequestId id);
 
   /// No request is left, nothing is to be told to the runner and no plan is in flight.
   bool idle() const;
-  /// Fills `plan` with the next step; it stays empty when nothing can run (only when idle). A plan that is not empty is in flight until
-  /// complete(); a second one meanwhile is a CHECK.
+  /// Fills `plan` with the next step. It stays empty when there is nothing to do now: when idle, or until a plan in flight completes. A
+  /// plan that is not empty is in flight until complete(); more than `plans_in_flight` is a CHECK.
   void next_step(StepPlan& plan);
-  /// Eats the result of the plan in flight; `events` is overwritten with what happened: entries in the plan's order, then cancellations.
+  /// Eats the result of the oldest plan in flight (of another: a CHECK), which has no fault; `events` is overwritten with what happened:
+  /// entries in the plan's order, then cancellations.
   void complete(const StepResult& result, std::vector<RequestEvent>& events);
 
   /// Prompt + outputs of a live request; nullptr when there is none.
@@ -105,9 +119,11 @@ class Scheduler {
   const SamplingParams* sampling(RequestId id) const;
   /// Forgets cached prefixes; false, and nothing happens, unless idle.
   bool flush_cache();
-  const KvLedger& ledger() const;
-  /// Pages that requests hold for themselves: free + cached + held == total.
-  int64_t held_pages() const;
+  /// Of all attention-DP ranks, and of one.
+  KvPages pages() const;
+  KvPages pages(int dp_rank) const;
+  const KvLedger& ledger(int dp_rank = 0) const;
+  int64_t held_pages() const { return pages().held; }
   int running() const;
   int waiting() const;
   /// submit() refuses whatever comes.

@@ -2,75 +2,112 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cpu.h"
+#include "plan/memory.h"
+
 namespace lamina::testing {
 namespace {
 
-ModelPlan plan_of(const RigOptions& options) {
-  PlanOptions plan_options;
-  plan_options.model = std::string(LAMINA_SOURCE_DIR "/tests/golden/models/") + options.model;
-  plan_options.kv_cache_dtype = options.kv_cache_dtype;
-  plan_options.dtype = options.dtype;
-  Result<ModelPlan> plan = make_model_plan(plan_options, true);
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  return std::move(*plan);
+PlanOptions plan_options(const RigOptions& options) {
+  PlanOptions out;
+  out.model = std::string(LAMINA_SOURCE_DIR "/tests/golden/models/") + options.model;
+  out.kv_cache_dtype = options.kv_cache_dtype;
+  out.dtype = options.dtype;
+  out.topology = options.topology;
+  out.boundary_plan = options.boundary_plan;
+  out.boundary_rows = options.boundary_rows;
+  out.dp_padding = options.dp_padding;
+  return out;
 }
 
-MemoryRequest memory_request(const RigOptions& options, const ModelPlan& plan) {
+MemoryRequest memory_request(const RigOptions& options, const ModelSource& source) {
   MemoryRequest request;
-  request.step_rows = std::max(options.chunked_prefill_size, options.max_running_requests);
+  request.step_rows =
+      largest_step(options.chunked_prefill_size, options.max_running_requests, options.topology.dp_attention, options.dp_padding);
   request.threads = options.threads;
-  request.kv_dtype = plan.source->kv_dtype;
+  request.kv_dtype = source.kv_dtype;
   request.page_size = options.page_size;
   request.max_total_tokens = options.max_total_tokens;
   request.available = available_memory();
   return request;
 }
 
-SchedulerConfig scheduler_config(const RigOptions& options, const ModelPlan& plan, const MemoryPlan& memory) {
+SchedulerConfig scheduler_config(const RigOptions& options, const ModelSource& source, const CausalLM& model, const MemoryPlan& memory) {
   SchedulerConfig config;
   config.kv = {memory.pages, memory.page_size};
   config.max_running_requests = options.max_running_requests;
   config.chunked_prefill_size = options.chunked_prefill_size;
   config.mixed_prefill_size = options.mixed_prefill_size;
-  config.context_length = plan.source->context_length;
-  config.rope_rule = plan.built.model->rope_rule();
-  config.rope_original_length = plan.built.model->rope_threshold();
-  config.eos_token_ids = plan.source->config.eos_token_ids;
+  config.context_length = source.context_length;
+  config.rope_rule = model.rope_rule();
+  config.rope_original_length = model.rope_threshold();
+  config.eos_token_ids = source.config.eos_token_ids;
   config.prefix_cache = options.prefix_cache;
   config.policy = options.policy;
   config.new_token_ratio = options.new_token_ratio;
   config.min_new_token_ratio = options.new_token_ratio / 5;
+  config.dp_ranks = options.topology.dp_attention;
+  config.plans_in_flight = options.topology.pp_size;
   return config;
+}
+
+template <class T>
+T value_of(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.error().message;
+  return std::move(*result);
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
 }  // namespace
 
-Rig::Rig(const RigOptions& options) {
-  ModelPlan plan = plan_of(options);
-  if (options.backend) plan.backend = options.backend();
-  team_ = std::make_unique<ThreadTeam>(options.threads, options.threads);
-  EXPECT_TRUE(load_weights(plan, *team_, {}).ok());
-  Result<MemoryPlan> memory = plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, memory_request(options, plan));
-  EXPECT_TRUE(memory.ok());
-  scheduler_ = std::make_unique<Scheduler>(scheduler_config(options, plan, *memory));
-  config_ = plan.source->config;
-  const std::vector<TokenId> end_tokens = plan.source->config.eos_token_ids;
-  Result<std::unique_ptr<ModelRunner>> runner = ModelRunner::create(std::move(plan), *memory, *team_, end_tokens);
-  EXPECT_TRUE(runner.ok());
-  runner_ = std::move(*runner);
+Rig::Rig(const RigOptions& options) : source_(value_of(read_model_source(plan_options(options), true))) {
+  start_ranks(options);
+  const bool one = options.topology.world_size() == 1;
+  executor_ = one ? make_inline_executor(runner(0)) : make_thread_executor(options.topology, ranks_, fault_);
 }
 
-bool Rig::step(const std::function<void(StepPlan&)>& change) {
-  scheduler_->next_step(plan_);
-  if (plan_.empty()) return false;
-  if (change) change(plan_);
-  runner_->run(plan_, result_);
-  scheduler_->complete(result_, events_);
-  for (StepOutput& output : result_.outputs) {
-    Answer& answer = answers_[output.request];
-    for (TokenLogprob& logprob : output.prompt_logprobs) answer.prompt_logprobs.push_back(std::move(logprob));
-    if (output.logprob) answer.logprobs.push_back(std::move(*output.logprob));
+void Rig::start_ranks(const RigOptions& options) {
+  const int ranks = options.topology.world_size();
+  const int threads = ranks * options.threads;
+  std::vector<ParallelGroups> groups =
+      make_thread_groups(options.topology, fault_, {.deadline = options.deadline, .threads_of_process = threads, .cpus = usable_cpus()});
+  std::vector<ModelPlan> plans;
+  std::vector<MemoryPlan> memory;
+  const MemoryRequest request = memory_request(options, *source_);
+  for (int r = 0; r < ranks; ++r) {
+    plans.push_back(value_of(plan_rank(plan_options(options), source_, std::move(groups[static_cast<size_t>(r)]), r)));
+    ModelPlan& plan = plans.back();
+    if (options.backend) plan.backend = options.backend();
+    memory.push_back(fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request));
+    ranks_.push_back({std::make_unique<ThreadTeam>(options.threads, threads <= usable_cpus() ? options.threads : 1), nullptr});
+    EXPECT_TRUE(load_weights(plan, *ranks_.back().team, {}).ok());
   }
+  const Status pages = plan_pages(memory, request);
+  EXPECT_TRUE(pages.ok()) << pages.error().message;
+  scheduler_ = std::make_unique<Scheduler>(scheduler_config(options, *source_, *plans[0].built.model, memory[0]));
+  for (size_t r = 0; r < plans.size(); ++r) {
+    ranks_[r].runner = value_of(ModelRunner::create(std::move(plans[r]), memory[r], *ranks_[r].team, source_->config.eos_token_ids));
+  }
+}
+
+bool Rig::step(const std::function<void(StepPlan&)>& see) {
+  while (in_flight_ < executor_->depth()) {
+    scheduler_->next_step(plan_);
+    if (plan_.empty()) break;
+    if (see) see(plan_);
+    executor_->submit(plan_);
+    ++in_flight_;
+  }
+  if (in_flight_ == 0) return false;
+  executor_->wait(result_);
+  --in_flight_;
+  if (!result_.fault.empty()) return false;
+  scheduler_->complete(result_, events_);
+  for (StepOutput& output : result_.outputs) take(output);
   for (const RequestEvent& event : events_) {
     Answer& answer = answers_[event.request];
     if (event.token) answer.tokens.push_back(*event.token);
@@ -78,6 +115,14 @@ bool Rig::step(const std::function<void(StepPlan&)>& change) {
     answer.cached_tokens = event.cached_tokens;
   }
   return true;
+}
+
+void Rig::take(StepOutput& output) {
+  Answer& answer = answers_[output.request];
+  append(answer.prompt_logprobs, output.prompt_logprobs);
+  append(answer.logits, output.prompt_logits);
+  append(answer.embedding, output.embedding);
+  if (output.logprob) answer.logprobs.push_back(std::move(*output.logprob));
 }
 
 Answer Rig::alone(SchedulerRequest request) {

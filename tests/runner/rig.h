@@ -1,5 +1,5 @@
 #pragma once
-// Scheduler and runner without threads: a deterministic engine core for property tests.
+// Scheduler and executor driven step by step: a deterministic engine core for property tests.
 
 #include <functional>
 #include <memory>
@@ -7,8 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/memory.h"
-#include "runner/model_runner.h"
+#include "runner/step_executor.h"
 #include "scheduler/scheduler.h"
 
 namespace lamina::testing {
@@ -17,7 +16,11 @@ struct RigOptions {
   std::string model;  // folder name below tests/golden/models
   std::string kv_cache_dtype = "auto";
   std::string dtype = "auto";
-  int threads = 1;
+  Topology topology;
+  std::string boundary_plan = "fused";
+  std::string boundary_rows = "auto";
+  std::string dp_padding = "auto";
+  int threads = 1;  // of each rank
   int page_size = 16;
   int64_t max_total_tokens = 1024;
   int chunked_prefill_size = 64;
@@ -26,7 +29,8 @@ struct RigOptions {
   bool prefix_cache = true;
   SchedulePolicy policy = SchedulePolicy::kFcfs;
   double new_token_ratio = 0.3;
-  /// Replaces the attention backend (a planted fault).
+  std::chrono::milliseconds deadline = std::chrono::seconds(60);  // of the ranks' waits
+  /// Replaces the attention backend of every rank (a planted fault).
   std::function<std::unique_ptr<AttentionBackend>()> backend;
 };
 
@@ -34,34 +38,43 @@ struct RigOptions {
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<TokenLogprob> logprobs, prompt_logprobs;
+  std::vector<float> logits, embedding;
   FinishReason finish = FinishReason::kNone;
   int64_t cached_tokens = 0;
 
   bool same(const Answer& other) const {
-    return tokens == other.tokens && logprobs == other.logprobs && prompt_logprobs == other.prompt_logprobs && finish == other.finish;
+    return tokens == other.tokens && logprobs == other.logprobs && prompt_logprobs == other.prompt_logprobs && logits == other.logits &&
+           embedding == other.embedding && finish == other.finish;
   }
 };
 
-/// A model in memory with its scheduler.
+/// A model in memory on all ranks of its topology, as threads, with its scheduler.
 class Rig {
  public:
   explicit Rig(const RigOptions& options);
 
   Scheduler& scheduler() { return *scheduler_; }
-  const ModelConfig& config() const { return config_; }
-  const StepPlan& plan() const { return plan_; }
+  const ModelConfig& config() const { return source_->config; }
+  ModelRunner& runner(int rank) { return *ranks_[static_cast<size_t>(rank)].runner; }
+  RankFault& fault() { return fault_; }
   Answer& answer(RequestId id) { return answers_[id]; }
 
-  /// Runs one step; `change` may spoil the plan first. False when there was nothing to do.
-  bool step(const std::function<void(StepPlan&)>& change = {});
+  /// Submits plans until as many as the pipeline takes are in flight, then waits for the oldest. Each plan is shown to `see` first, which
+  /// may spoil it. False when there was nothing to do, or after a fault.
+  bool step(const std::function<void(StepPlan&)>& see = {});
   /// Submits and runs to the end.
   Answer alone(SchedulerRequest request);
 
  private:
-  ModelConfig config_;
-  std::unique_ptr<ThreadTeam> team_;
-  std::unique_ptr<ModelRunner> runner_;
+  void start_ranks(const RigOptions& options);
+  void take(StepOutput& output);
+
+  RankFault fault_;
+  std::shared_ptr<const ModelSource> source_;
+  std::vector<RankResources> ranks_;
+  std::unique_ptr<StepExecutor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
+  int in_flight_ = 0;
   StepPlan plan_;
   StepResult result_;
   std::vector<RequestEvent> events_;

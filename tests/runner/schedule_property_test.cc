@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -22,7 +23,9 @@ struct Counters {
   int schedules = 0, requests = 0, compared = 0;
   int prefix_hit = 0, hit_inside_page = 0, chunk_inside_page = 0, mixed = 0, cancel_in_prefill = 0, retraction = 0;
   int above_12_rows = 0, above_32_rows = 0;
-  int different = 0;  // requests that got something else
+  int idle_rank = 0, padded = 0, ragged = 0;  // of steps with a decode, at several attention-DP ranks
+  int logits = 0, pooled = 0;                 // requests
+  int different = 0;                          // requests that got something else
 };
 
 class Schedule {
@@ -37,7 +40,11 @@ class Schedule {
     while (submitted < total || !rig_.scheduler().idle()) {
       while (submitted < total && chance(40)) submit(++submitted);
       if (chance(4)) cancel_one();
-      if (rig_.step(fault_)) observe();
+      rig_.step([this](StepPlan& plan) {
+        if (fault_) fault_(plan);
+        observe(plan);
+      });
+      ASSERT_FALSE(rig_.fault().raised()) << rig_.fault().message();
       check_ledger();
     }
     compare(counters);
@@ -54,7 +61,11 @@ class Schedule {
     options.model = kModels[random_() % std::size(kModels)];
     if (options.kv_cache_dtype == "auto") options.kv_cache_dtype = chance(50) ? "float32" : "bf16";
     options.dtype = chance(30) ? "float32" : "auto";
-    options.threads = pick(1, 2);
+    const bool one = options.topology.world_size() == 1;
+    options.threads = one ? pick(1, 2) : chance(15) ? 2 : 1;
+    options.boundary_plan = chance(50) ? "fused" : "reference";
+    options.boundary_rows = std::array{"auto", "replicated", "scattered"}[random_() % 3];
+    options.dp_padding = std::array{"auto", "auto", "padded", "ragged"}[random_() % 4];
     options.page_size = one_of({1, 4, 16});
     options.chunked_prefill_size = one_of({5, 16, 48, 128});
     options.max_running_requests = one_of({2, 6, 16, 16, 40});
@@ -93,6 +104,8 @@ class Schedule {
     if (chance(40)) sampling.top_logprobs = pick(0, 3);
     sampling.prompt_logprobs = sampling.top_logprobs >= 0 && chance(40);
     if (chance(10)) request.cache_salt = "other";
+    request.all_logits = chance(6);
+    request.pool = !request.all_logits && !sampling.prompt_logprobs && chance(6);
     if (rig_.scheduler().submit(request).ok()) requests_.push_back(std::move(request));
   }
 
@@ -104,21 +117,28 @@ class Schedule {
     rig_.scheduler().cancel(id);
   }
 
-  void observe() {
+  void observe(const StepPlan& plan) {
     bool decode = false, prefill = false;
-    for (const StepEntry& entry : rig_.plan().entries) {
+    std::vector<int64_t> dp_rows(static_cast<size_t>(options_.topology.dp_attention), 0);
+    for (const StepEntry& entry : plan.entries) {
+      dp_rows[static_cast<size_t>(entry.dp_rank)] += entry.token_count;
       const bool decodes = entry.token_count == 1 && entry.sample;
       decode |= decodes, prefill |= !decodes;
       chunk_inside_ |= entry.token_count > 1 && !entry.sample && (entry.prefix_len + entry.token_count) % options_.page_size != 0;
     }
     mixed_ |= decode && prefill;
-    hit_inside_ |= !rig_.plan().copies.empty();
-    rows_ = std::max(rows_, rig_.plan().tokens.size());
+    idle_rank_ |= decode && std::count(dp_rows.begin(), dp_rows.end(), 0) > 0;
+    padded_ |= decode && pads_rows(options_.dp_padding, dp_rows, prefill);
+    ragged_ |= decode && dp_rows.size() > 1 && !pads_rows(options_.dp_padding, dp_rows, prefill);
+    hit_inside_ |= !plan.copies.empty();
+    rows_ = std::max(rows_, plan.tokens.size());
   }
 
   void check_ledger() {
-    const KvLedger& ledger = rig_.scheduler().ledger();
-    EXPECT_EQ(ledger.pool().free_pages() + ledger.cache().cached_pages() + rig_.scheduler().held_pages(), ledger.pool().capacity());
+    for (int d = 0; d < options_.topology.dp_attention; ++d) {
+      const KvPages pages = rig_.scheduler().pages(d);
+      EXPECT_EQ(pages.free + pages.cached + pages.held, pages.total);
+    }
   }
 
   void compare(Counters& counters) {
@@ -130,6 +150,7 @@ class Schedule {
       ++counters.compared;
       Rig alone(options_);
       if (!got.same(alone.alone(request))) ++counters.different;
+      counters.logits += !got.logits.empty(), counters.pooled += !got.embedding.empty();
     }
   }
 
@@ -138,6 +159,7 @@ class Schedule {
     counters.prefix_hit += hit_, counters.hit_inside_page += hit_inside_, counters.chunk_inside_page += chunk_inside_;
     counters.mixed += mixed_, counters.cancel_in_prefill += in_prefill_, counters.retraction += rig_.scheduler().retractions() > 0;
     counters.above_12_rows += rows_ > 12, counters.above_32_rows += rows_ > 32;
+    counters.idle_rank += idle_rank_, counters.padded += padded_, counters.ragged += ragged_;
   }
 
   std::mt19937 random_;
@@ -146,22 +168,26 @@ class Schedule {
   std::function<void(StepPlan&)> fault_;
   std::vector<SchedulerRequest> requests_;
   bool hit_ = false, hit_inside_ = false, chunk_inside_ = false, mixed_ = false, in_prefill_ = false;
+  bool idle_rank_ = false, padded_ = false, ragged_ = false;
   size_t rows_ = 0;
 };
 
 void print(const Counters& c) {
   printf(
       "%d schedules, %d requests, %d compared, %d different; schedules with: prefix hit %d, hit inside a page %d, chunk boundary inside a "
-      "page %d, mixed %d, cancel in prefill %d, retraction %d, above 12 rows %d, above 32 rows %d\n",
+      "page %d, mixed %d, cancel in prefill %d, retraction %d, above 12 rows %d, above 32 rows %d, idle attention-DP rank %d, padded %d, "
+      "ragged %d; requests with logits of every position %d, embedding %d\n",
       c.schedules, c.requests, c.compared, c.different, c.prefix_hit, c.hit_inside_page, c.chunk_inside_page, c.mixed, c.cancel_in_prefill,
-      c.retraction, c.above_12_rows, c.above_32_rows);
+      c.retraction, c.above_12_rows, c.above_32_rows, c.idle_rank, c.padded, c.ragged, c.logits, c.pooled);
 }
 
-Counters run_schedules(uint32_t first, int count) {
+Counters run_schedules(uint32_t first, int count, const Topology& topology = {}) {
   Counters counters;
+  RigOptions options;
+  options.topology = topology;
   for (uint32_t seed = first; seed < first + static_cast<uint32_t>(count); ++seed) {
     const int before = counters.different;
-    Schedule(seed, {}).run(counters);
+    Schedule(seed, options).run(counters);
     EXPECT_EQ(counters.different, before) << "seed " << seed;
   }
   print(counters);
@@ -177,6 +203,24 @@ TEST(ScheduleProperty, FullRequestsIn300SchedulesGetWhatTheyGetAlone) {
     EXPECT_GE(seen, 30);
   }
 }
+
+struct NamedTopology {
+  const char* name;
+  Topology topology;
+};
+constexpr int kFew = 5, kMany = 60;
+class ScheduleOverRanks : public ::testing::TestWithParam<NamedTopology> {};
+
+TEST_P(ScheduleOverRanks, RequestsInAFewSchedulesGetWhatTheyGetAlone) { run_schedules(1, kFew, GetParam().topology); }
+
+TEST_P(ScheduleOverRanks, FullRequestsIn60SchedulesGetWhatTheyGetAlone) { run_schedules(3000, kMany, GetParam().topology); }
+
+INSTANTIATE_TEST_SUITE_P(Topologies, ScheduleOverRanks,
+                         ::testing::Values(NamedTopology{"Tp2", {.tp_size = 2}}, NamedTopology{"Pp2", {.pp_size = 2}},
+                                           NamedTopology{"DpAttention2", {.tp_size = 2, .dp_attention = 2}},
+                                           NamedTopology{"Tp2Pp2", {.tp_size = 2, .pp_size = 2}},
+                                           NamedTopology{"Tp2Pp2DpAttention2", {.tp_size = 2, .pp_size = 2, .dp_attention = 2}}),
+                         [](const auto& given) { return given.param.name; });
 
 TEST(ScheduleProperty, AGeneratorKeyedBySlotIsFound) {
   Counters counters;

@@ -17,6 +17,7 @@ using layer_test::exact_matrix;
 using layer_test::expect_product;
 using layer_test::Matrix;
 using layer_test::on_ranks;
+using layer_test::on_topology;
 using layer_test::Tensors;
 using layer_test::TestRank;
 using ::testing::HasSubstr;
@@ -232,7 +233,7 @@ Tensors qkv_tensors(const HeadShape& shape) {
 }
 
 /// The layer's heads on this rank: query heads from `q_head` on, KV heads from `kv_head` on.
-void expect_qkv(TestRank& rank, const HeadShape& shape, std::string_view kv_group, int q_head, int kv_head) {
+void expect_qkv(TestRank& rank, const HeadShape& shape, std::string_view kv_group, int q_head, int kv_head, std::string_view group = "tp") {
   const Tensors tensors = qkv_tensors(shape);
   const Matrix x = exact_matrix(kRows, kIn, 29);
   const QkvParallelLinear layer(rank.build, {.name = "attn.qkv_proj",
@@ -242,6 +243,7 @@ void expect_qkv(TestRank& rank, const HeadShape& shape, std::string_view kv_grou
                                              .qk_dim = shape.qk_dim,
                                              .v_dim = shape.v_dim,
                                              .bias = true,
+                                             .group = group,
                                              .kv_group = kv_group});
   rank.load(tensors);
   const QkvParallelLinear::Heads out = layer.forward(rank.ctx, x.view());
@@ -271,6 +273,25 @@ TEST_P(Linear, QkvCutsKvHeadsOverAGroupOfTheirOwn) {
     const int kv_ranks = std::max(1, ranks() / 2);
     ASSERT_TRUE(rank.groups.add_replicated("kv", "tp", ranks() / kv_ranks).ok());
     expect_qkv(rank, {8, kv_ranks, 6, 10}, "kv", rank.index() * 8 / ranks(), rank.index("kv"));
+  });
+}
+
+TEST(QkvOnEight, EveryFourRanksShareAKvHead) {
+  on_ranks(8, DType::kF32, [&](TestRank& rank) { expect_qkv(rank, {8, 2, 6, 6}, "", rank.index(), rank.index() / 4); });
+}
+
+TEST(AttentionDp, CutsAttentionOverTheRanksOfOneCopyAndOwesTheSumToThem) {
+  const Matrix x = exact_matrix(kRows, kIn, 41);
+  const Tensors tensors = {{"o_proj.weight", exact_matrix(33, kIn, 40)}};
+  on_topology({.tp_size = 4, .dp_attention = 2}, DType::kBF16, [&](TestRank& rank) {
+    const int own = rank.index("attn_tp");
+    EXPECT_EQ(own, rank.index("tp") % 2);
+    expect_qkv(rank, {8, 2, 6, 6}, "", own * 4, own, "attn_tp");
+  });
+  on_topology({.tp_size = 4, .dp_attention = 2}, DType::kBF16, [&](TestRank& rank) {
+    const RowParallelLinear layer(rank.build, {.name = "o_proj", .in_features = kIn, .out_features = 33, .group = "attn_tp"}, false);
+    rank.load(tensors);
+    expect_product(layer.complete(rank.ctx, x.view()), x, tensors.at("o_proj.weight"));
   });
 }
 

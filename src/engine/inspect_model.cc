@@ -12,11 +12,12 @@ Result<Json> inspect_model(const EngineOptions& options, uint64_t memory_per_ran
   const bool has_files = entries.ok() && std::any_of(entries->begin(), entries->end(), [](const std::string& name) {
                            return name.find(".safetensors") != std::string::npos;
                          });
-  LAMINA_ASSIGN(const ModelPlan plan, make_model_plan(options, has_files && options.load_format != "dummy"));
-  MemoryRequest request = memory_request(options, *plan.source, options.threads > 0 ? options.threads : usable_cpus());
+  LAMINA_ASSIGN(const std::shared_ptr<const ModelSource> source, read_model_source(options, has_files && options.load_format != "dummy"));
+  const int threads = options.threads > 0 ? options.threads : usable_cpus();
+  MemoryRequest request = memory_request(options, *source, std::max(1, threads / options.topology.world_size()));
   if (memory_per_rank > 0) request.available = memory_per_rank;
-  const Result<MemoryPlan> memory = plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, request);
-  return inspect_json(plan, memory.ok() ? *memory : fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request));
+  LAMINA_ASSIGN(const Inspection inspection, inspect_ranks(options, source, request, memory_per_rank == 0));
+  return inspect_json(inspection);
 }
 
 }  // namespace lamina

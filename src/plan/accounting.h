@@ -1,0 +1,35 @@
+#pragma once
+// What the ranks hold, added up: nothing of the checkpoint is missing, and every byte beyond it has a reason.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/model_plan.h"
+
+namespace lamina {
+
+/// elements(ranks) = checkpoint + replicas + vocabulary padding, exactly;
+/// bytes(ranks) = checkpoint + widening + replicas + vocabulary padding + packing.
+struct Accounting {
+  struct Amount {
+    int64_t elements = 0;
+    int64_t bytes = 0;
+  };
+  Amount checkpoint;          // what the model takes from the files, each element once, in the files' types (--dtype without files)
+  int64_t widening = 0;       // bytes that these elements take more (less: below 0) in the type they are kept in
+  Amount replicas;            // further copies, in the type they are kept in
+  Amount vocabulary_padding;  // rows that no token has
+  int64_t packing = 0;        // bytes that fill up panels and cache lines
+  Amount ranks;               // sum over the ranks: elements with vocabulary padding, bytes reserved
+};
+
+/// `ranks`: all of one topology, in order. An error that names a parameter of which the ranks of a stage hold less or more than the whole.
+Result<Accounting> account(std::span<const ModelPlan> ranks);
+
+/// Local rows times columns of `load` that are source elements, and all of them.
+int64_t source_elements(const ParamLoad& load);
+Result<int64_t> local_elements(const Param& param);
+
+}  // namespace lamina

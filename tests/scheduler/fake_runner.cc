@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "scheduler/step_codec.h"
 
 namespace lamina::testing {
 
@@ -26,15 +29,26 @@ TokenId token_of(uint64_t state, uint64_t seed, int64_t output_position, int voc
   return static_cast<TokenId>(mix(state + mix(seed + static_cast<uint64_t>(output_position))) % static_cast<uint64_t>(vocab));
 }
 
-FakeRunner::FakeRunner(const SchedulerConfig& config, int vocab)
-    : config_(config), vocab_(vocab), slots_(static_cast<size_t>(config.kv.pages + 1) * static_cast<size_t>(config.kv.page_size)) {}
+FakeRunner::FakeRunner(const SchedulerConfig& config, int vocab) : config_(config), vocab_(vocab) {
+  uses_.resize(static_cast<size_t>(config.dp_ranks) * static_cast<size_t>(config.kv.pages + 1));
+  slots_.resize(uses_.size() * static_cast<size_t>(config.kv.page_size));
+}
 
-void FakeRunner::check_plan(const StepPlan& plan) {
+FakeRunner::PageUse& FakeRunner::use(int dp_rank, PageId page) {
+  return uses_[static_cast<size_t>(dp_rank * int64_t{config_.kv.pages + 1} + page.value)];
+}
+
+uint64_t& FakeRunner::slot(int dp_rank, PageId page, int64_t offset) {
+  return slots_[static_cast<size_t>((dp_rank * int64_t{config_.kv.pages + 1} + page.value) * config_.kv.page_size + offset)];
+}
+
+void FakeRunner::check_layout(const StepPlan& plan) {
   EXPECT_LE(std::ssize(plan.tokens), config_.max_step_tokens());
   EXPECT_LE(std::ssize(plan.entries), config_.max_running_requests);
   bool prefill_seen = false, decode_seen = false;
   int64_t token_end = 0, page_end = 0;
   for (const StepEntry& entry : plan.entries) {
+    ASSERT_TRUE(entry.dp_rank >= 0 && entry.dp_rank < config_.dp_ranks);
     EXPECT_EQ(entry.token_begin, token_end);
     EXPECT_EQ(entry.page_begin, page_end);
     EXPECT_GE(entry.token_count, 1);
@@ -47,26 +61,84 @@ void FakeRunner::check_plan(const StepPlan& plan) {
   EXPECT_EQ(std::ssize(plan.tokens), token_end);
   EXPECT_EQ(std::ssize(plan.pages), page_end);
   for (const PageId page : plan.pages) ASSERT_TRUE(page.value >= 1 && page.value <= config_.kv.pages);
-  check_written_pages(plan);
   mixed_steps_ += prefill_seen && decode_seen ? 1 : 0;
 }
 
-/// Pages may be read by several entries, but the ones that an entry writes occur in no other.
-void FakeRunner::check_written_pages(const StepPlan& plan) {
-  for (const StepEntry& entry : plan.entries) {
-    for (int64_t p = entry.prefix_len / config_.kv.page_size; p < entry.page_count; ++p) {
-      const PageId page = plan.pages[static_cast<size_t>(entry.page_begin + p)];
-      EXPECT_EQ(std::count(plan.pages.begin(), plan.pages.end(), page), 1) << "page " << page.value << " is written and read by another";
-    }
+void FakeRunner::check_history(const StepPlan& plan, const StepEntry& entry) {
+  ASSERT_TRUE(states_.contains(entry.request)) << "request " << entry.request.value << " was never admitted";
+  State& state = states_.at(entry.request);
+  EXPECT_FALSE(std::exchange(state.in_flight, true)) << "request " << entry.request.value << " is in two plans";
+  rebound_ += state.dp_rank >= 0 && state.dp_rank != entry.dp_rank ? 1 : 0;
+  state.dp_rank = entry.dp_rank;
+  EXPECT_LE(entry.prefix_len, std::ssize(state.tokens));
+  for (int64_t i = 0; i < entry.token_count; ++i) {
+    const TokenId token = plan.tokens[static_cast<size_t>(entry.token_begin + i)];
+    const auto position = static_cast<size_t>(entry.prefix_len + i);
+    if (position == state.tokens.size()) state.tokens.push_back(token);
+    ASSERT_EQ(state.tokens.at(position), token) << "a token changed";
   }
 }
 
-void FakeRunner::copy_pages(const StepPlan& plan) {
-  const auto page_size = static_cast<size_t>(config_.kv.page_size);
+void FakeRunner::count_uses(const StepPlan& plan, int by) {
+  for (const StepEntry& entry : plan.entries) {
+    for (int64_t p = 0; p < entry.page_count; ++p) {
+      PageUse& page = use(entry.dp_rank, plan.pages[static_cast<size_t>(entry.page_begin + p)]);
+      (p < entry.prefix_len / config_.kv.page_size ? page.readers : page.writers) += by;
+    }
+  }
+  for (const PageCopy& copy : plan.copies) use(copy.dp_rank, copy.from).readers += by;
+}
+
+/// Pages may be read by several, but one that is written is used by no other entry or copy of the plans in flight: nothing is read before
+/// it was computed, and nothing is overwritten while it is read.
+void FakeRunner::check_uses(const StepPlan& plan) {
+  for (const StepEntry& entry : plan.entries) {
+    for (int64_t p = 0; p < entry.page_count; ++p) {
+      const PageId page = plan.pages[static_cast<size_t>(entry.page_begin + p)];
+      const bool writes = p >= entry.prefix_len / config_.kv.page_size;
+      EXPECT_EQ(use(entry.dp_rank, page).writers, writes ? 1 : 0) << "page " << page.value << " is written by another";
+      EXPECT_TRUE(!writes || use(entry.dp_rank, page).readers == 0) << "page " << page.value << " is written and read by another";
+    }
+  }
   for (const PageCopy& copy : plan.copies) {
-    EXPECT_TRUE(copy.tokens >= 1 && copy.tokens < config_.kv.page_size + (config_.kv.page_size == 1 ? 1 : 0));
-    const auto from = slots_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.from.value) * page_size);
-    std::copy(from, from + copy.tokens, slots_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.to.value) * page_size));
+    EXPECT_EQ(use(copy.dp_rank, copy.from).writers, 0) << "page " << copy.from.value << " is copied and written by another";
+    EXPECT_EQ(use(copy.dp_rank, copy.to).writers, 1) << "page " << copy.to.value << " is copied to and not one request's";
+    EXPECT_TRUE(copy.tokens >= 1 && copy.tokens < config_.kv.page_size);
+  }
+}
+
+void FakeRunner::begin(const StepPlan& plan) {
+  StepPlan mine;
+  if (!spare_.empty()) {
+    mine = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  encode(plan, bytes_);
+  ASSERT_TRUE(decode(bytes_, mine).ok());
+  ASSERT_LT(in_flight(), config_.plans_in_flight);
+  EXPECT_TRUE(plans_.empty() || mine.step == plans_.back().step + 1);
+  check_layout(mine);
+  for (const RequestId id : mine.released) {
+    const auto state = states_.find(id);
+    if (state == states_.end()) continue;
+    EXPECT_FALSE(state->second.in_flight) << "released in flight";
+    states_.erase(state);
+  }
+  for (StepAdmission& admission : mine.admitted) {
+    EXPECT_TRUE(admission.sampling.seed.has_value());
+    State state{.seed = admission.sampling.seed.value_or(0), .tokens = std::move(admission.prompt)};
+    EXPECT_TRUE(states_.emplace(admission.request, std::move(state)).second) << "admitted twice";
+  }
+  for (const StepEntry& entry : mine.entries) check_history(mine, entry);
+  count_uses(mine, 1);
+  check_uses(mine);
+  plans_.push_back(std::move(mine));
+}
+
+void FakeRunner::copy_pages(const StepPlan& plan) {
+  for (const PageCopy& copy : plan.copies) {
+    const uint64_t* from = &slot(copy.dp_rank, copy.from, 0);
+    std::copy(from, from + copy.tokens, &slot(copy.dp_rank, copy.to, 0));
     ++page_copies_;
   }
 }
@@ -75,16 +147,17 @@ StepOutput FakeRunner::compute(const StepPlan& plan, const StepEntry& entry) {
   StepOutput output;
   output.request = entry.request;
   State& state = states_.at(entry.request);
-  const auto slot = [&](int64_t position) -> uint64_t& {
+  state.in_flight = false;
+  const auto at = [&](int64_t position) -> uint64_t& {
     const PageId page = plan.pages[static_cast<size_t>(entry.page_begin + position / config_.kv.page_size)];
-    return slots_[static_cast<size_t>(page.value * int64_t{config_.kv.page_size} + position % config_.kv.page_size)];
+    return slot(entry.dp_rank, page, position % config_.kv.page_size);
   };
   const int64_t end = entry.prefix_len + entry.token_count;
   for (int64_t p = entry.prefix_len; p < end; ++p)
-    slot(p) = kv_value(plan.tokens[static_cast<size_t>(entry.token_begin + p - entry.prefix_len)], p, entry.rope_length);
+    at(p) = kv_value(plan.tokens[static_cast<size_t>(entry.token_begin + p - entry.prefix_len)], p, entry.rope_length);
   uint64_t attention = 0;
   for (int64_t p = 0; p < end; ++p) {
-    attention = fold(attention, slot(p));
+    attention = fold(attention, at(p));
     if (entry.all_logits && p >= entry.prefix_len) output.prompt_logits.push_back(logits_of(attention));
   }
   if (entry.sample) output.token = token_of(attention, state.seed, state.outputs++, vocab_);
@@ -94,22 +167,16 @@ StepOutput FakeRunner::compute(const StepPlan& plan, const StepEntry& entry) {
   return output;
 }
 
-void FakeRunner::run(const StepPlan& plan, StepResult& result) {
-  check_plan(plan);
+void FakeRunner::finish(StepResult& result) {
+  ASSERT_FALSE(plans_.empty());
+  StepPlan plan = std::move(plans_.front());
+  plans_.pop_front();
   copy_pages(plan);
-  for (const RequestId id : plan.released) states_.erase(id);
-  for (const StepAdmission& admission : plan.admitted) {
-    EXPECT_TRUE(admission.sampling.seed.has_value());
-    EXPECT_TRUE(states_.emplace(admission.request, State{admission.sampling.seed.value_or(0)}).second) << "admitted twice";
-  }
   result.step = plan.step;
   result.outputs.clear();
-  for (const StepEntry& entry : plan.entries) {
-    if (states_.contains(entry.request))
-      result.outputs.push_back(compute(plan, entry));
-    else
-      ADD_FAILURE() << "request " << entry.request.value << " was never admitted";
-  }
+  for (const StepEntry& entry : plan.entries) result.outputs.push_back(compute(plan, entry));
+  count_uses(plan, -1);
+  spare_.push_back(std::move(plan));
 }
 
 }  // namespace lamina::testing

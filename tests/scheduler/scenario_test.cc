@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -47,6 +48,8 @@ SchedulerConfig config_of(std::map<std::string, std::string> words) {
   config.min_new_token_ratio = config.new_token_ratio;
   config.mixed_prefill_size = number("mixed", 0);
   config.max_queued_requests = number("queue", 0);
+  config.plans_in_flight = number("plans", 1);
+  config.dp_ranks = number("dp", 1);
   config.draw_seed = [] { return uint64_t{1}; };
   return config;
 }
@@ -64,13 +67,14 @@ SchedulerRequest request_of(const std::string& text) {
   return request;
 }
 
-std::string plan_text(const StepPlan& plan) {
+std::string plan_text(const StepPlan& plan, bool with_rank) {
   std::string text;
   for (const RequestId id : plan.released) text += cat(text.empty() ? "" : " ", "- ", id.value);
   for (const StepEntry& entry : plan.entries) {
     text += cat(text.empty() ? "" : " ", entry.request.value, ":", entry.prefix_len, "+", entry.token_count);
     text += cat(entry.sample ? "s" : "", entry.all_logits ? "l" : "", entry.pool ? "p" : "");
     if (entry.rope_length != 0) text += cat("@", entry.rope_length);
+    if (with_rank) text += cat("#", entry.dp_rank);
   }
   return text;
 }
@@ -86,7 +90,7 @@ std::string events_text(const std::vector<RequestEvent>& events) {
 
 class Scenario {
  public:
-  explicit Scenario(SchedulerConfig config) : scheduler_(std::move(config)) {}
+  explicit Scenario(const SchedulerConfig& config) : several_ranks_(config.dp_ranks > 1), scheduler_(config) {}
 
   void run(const std::string& command, const std::string& rest) {
     if (command == "submit") {
@@ -103,6 +107,15 @@ class Scenario {
       in_flight_cancels_.push_back(RequestId(std::stoll(rest)));
     } else if (command == "step") {
       step(rest);
+    } else if (command == "begin") {
+      begin(trimmed(rest.substr(1)));
+    } else if (command == "end") {
+      const size_t bar = rest.find('|');
+      end(rest.substr(0, bar), trimmed(rest.substr(bar + 1)));
+    } else if (command == "nothing") {
+      StepPlan plan;
+      scheduler_.next_step(plan);
+      EXPECT_TRUE(plan.empty()) << plan_text(plan, several_ranks_);
     } else {
       FAIL() << "unknown command " << command;
     }
@@ -110,9 +123,9 @@ class Scenario {
 
   void expect_finished() {
     EXPECT_TRUE(scheduler_.idle());
-    EXPECT_EQ(scheduler_.held_pages(), 0);
-    const KvLedger& ledger = scheduler_.ledger();
-    EXPECT_EQ(ledger.pool().free_pages() + ledger.cache().cached_pages(), ledger.pool().capacity());
+    const KvPages pages = scheduler_.pages();
+    EXPECT_EQ(pages.held, 0);
+    EXPECT_EQ(pages.free + pages.cached, pages.total);
     StepPlan plan;
     scheduler_.next_step(plan);
     EXPECT_TRUE(plan.empty());
@@ -122,27 +135,40 @@ class Scenario {
   void step(const std::string& rest) {
     const std::vector<std::string> parts = split(rest, '|');
     ASSERT_EQ(parts.size(), 3U) << rest;
-    auto tokens = words_of(parts[0]);
+    begin(trimmed(parts[1]));
+    end(parts[0], trimmed(parts[2]));
+  }
+
+  void begin(const std::string& expected) {
     StepPlan plan;
     scheduler_.next_step(plan);
-    EXPECT_EQ(plan_text(plan), trimmed(parts[1]));
+    EXPECT_EQ(plan_text(plan, several_ranks_), expected);
     ASSERT_FALSE(plan.empty());
+    plans_.push_back(std::move(plan));
     for (const RequestId id : std::exchange(in_flight_cancels_, {})) scheduler_.cancel(id);
+  }
+
+  void end(const std::string& given_tokens, const std::string& expected) {
+    ASSERT_FALSE(plans_.empty());
+    auto tokens = words_of(given_tokens);
     StepResult result;
-    result.step = plan.step;
-    for (const StepEntry& entry : plan.entries) {
+    result.step = plans_.front().step;
+    for (const StepEntry& entry : plans_.front().entries) {
       StepOutput output;
       output.request = entry.request;
       const auto given = tokens.find(std::to_string(entry.request.value));
       if (entry.sample) output.token = given == tokens.end() ? kToken : std::stoi(given->second);
       result.outputs.push_back(output);
     }
+    plans_.pop_front();
     std::vector<RequestEvent> events;
     scheduler_.complete(result, events);
-    EXPECT_EQ(events_text(events), trimmed(parts[2]));
+    EXPECT_EQ(events_text(events), expected);
   }
 
+  bool several_ranks_;
   Scheduler scheduler_;
+  std::deque<StepPlan> plans_;  // in flight
   std::vector<RequestId> in_flight_cancels_;
 };
 

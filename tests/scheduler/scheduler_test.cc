@@ -86,16 +86,47 @@ TEST(Scheduler, RequestTheRunnerGivesUpEndsAloneWithItsError) {
   EXPECT_EQ(scheduler.running(), 1);
 }
 
-TEST(SchedulerDeathTest, OnePlanAtATime) {
-  Scheduler scheduler(small_config());
-  ASSERT_TRUE(scheduler.submit(request(1)).ok());
+TEST(Scheduler, BalancesNewRequestsOverTheDpRanks) {
+  SchedulerConfig config = small_config();
+  config.kv = {100, 4};
+  config.dp_ranks = 3;
+  Scheduler scheduler(config);
+  for (int64_t id = 1; id <= 9; ++id) ASSERT_TRUE(scheduler.submit(request(id)).ok());
   StepPlan plan;
   scheduler.next_step(plan);
-  EXPECT_DEATH(scheduler.next_step(plan), "in flight");
-  StepResult other = answer(plan, 1);
-  ++other.step;
+  ASSERT_EQ(plan.entries.size(), 9U);
+  std::vector<int> entries(3);
+  for (const StepEntry& entry : plan.entries) ++entries[static_cast<size_t>(entry.dp_rank)];
+  EXPECT_EQ(entries, (std::vector<int>{3, 3, 3}));
+  for (int dp_rank = 0; dp_rank < 3; ++dp_rank) EXPECT_EQ(scheduler.pages(dp_rank).held, 3);
+  EXPECT_EQ(scheduler.pages().held, 9);
+  EXPECT_EQ(scheduler.pages().total, 300);
+}
+
+TEST(Scheduler, AnOnlyPoolLimitsWhatMayBeSubmitted) {
+  SchedulerConfig config = small_config();
+  config.dp_ranks = 4;
+  Scheduler scheduler(config);
+  SchedulerRequest large = request(1);
+  large.prompt.assign(41, 5);
+  const Status status = scheduler.submit(large);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("holds 40"), std::string::npos) << status.error().message;
+}
+
+TEST(SchedulerDeathTest, PlansBeginAndCompleteInOrder) {
+  SchedulerConfig config = small_config();
+  config.plans_in_flight = 2;
+  config.chunked_prefill_size = 3;
+  Scheduler scheduler(config);
+  for (int64_t id = 1; id <= 3; ++id) ASSERT_TRUE(scheduler.submit(request(id)).ok());
+  StepPlan first, second, third;
+  scheduler.next_step(first);
+  scheduler.next_step(second);
   std::vector<RequestEvent> events;
-  EXPECT_DEATH(scheduler.complete(other, events), "another step");
+  EXPECT_DEATH(scheduler.next_step(third), "in flight");
+  EXPECT_DEATH(scheduler.complete(answer(second, 1), events), "another step");
+  EXPECT_DEATH(scheduler.finish(RequestId(1)), "in flight");
   EXPECT_DEATH((void)scheduler.submit(request(1)), "used twice");
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "base/strings.h"
 #include "tests/scheduler/fake_runner.h"
@@ -67,7 +68,9 @@ Alone run_alone(const SchedulerConfig& config, const SchedulerRequest& request) 
 struct Counters {
   int64_t steps = 0, requests = 0, tokens = 0, retractions = 0, mixed = 0, cancelled = 0, refused = 0, recomputed = 0, switched = 0;
   int64_t hits = 0, cached = 0, copies = 0, flushes = 0, text_stops = 0;
-  int64_t longest_wait = 0;  // steps from submit to the first event
+  int64_t overlapped = 0, rebound = 0;
+  int64_t longest_wait = 0;   // steps from submit to the first event
+  int64_t longest_pause = 0;  // steps between two events of a request
 };
 
 class Simulation {
@@ -75,8 +78,8 @@ class Simulation {
   Simulation(SchedulerConfig config, uint32_t seed) : config_(config), random_(seed), scheduler_(config), runner_(config, kVocab) {}
 
   void run(int steps, Counters& counters) {
-    for (int i = 0; i < steps; ++i) {
-      while (scheduler_.waiting() < 4 && chance(30)) submit();
+    while (counters_.steps < steps) {
+      while (scheduler_.waiting() < 4 * config_.dp_ranks && chance(30)) submit();
       if (chance(3)) cancel_one();
       step();
       if (::testing::Test::HasFailure()) return;
@@ -90,6 +93,7 @@ class Simulation {
     counters_.mixed = runner_.mixed_steps();
     counters_.recomputed = runner_.recomputed_tokens();
     counters_.copies = runner_.page_copies();
+    counters_.rebound = runner_.rebound();
     add(counters);
   }
 
@@ -100,8 +104,8 @@ class Simulation {
     std::vector<float> prompt_logits;
     float embedding = 0;
     int64_t rope_length = 0;
-    bool cancelled = false, ended = false;
-    int64_t submitted_at = 0;
+    bool cancelled = false, ended = false, in_flight = false;
+    int64_t last_event = 0;  // step of submission or of the last event
   };
 
   bool chance(uint32_t percent) { return random_() % 100 < percent; }
@@ -128,7 +132,7 @@ class Simulation {
     EXPECT_EQ(scheduler_.submit(request).ok(), fits);
     if (fits) {
       Live& live = requests_[request.id];
-      live.submitted_at = counters_.steps;
+      live.last_event = counters_.steps;
       live.request = std::move(request);
     } else
       ++counters_.refused;
@@ -141,47 +145,65 @@ class Simulation {
     if (live != requests_.end() && !live->second.ended) live->second.cancelled = true, ++counters_.cancelled;
   }
 
-  void check_ledger() const {
-    const KvLedger& ledger = scheduler_.ledger();
-    EXPECT_EQ(ledger.pool().free_pages() + ledger.cache().cached_pages() + scheduler_.held_pages(), ledger.pool().capacity());
-    EXPECT_LE(ledger.cache().evictable_pages(), ledger.cache().cached_pages());
+  void check_ledgers() const {
+    for (int dp_rank = 0; dp_rank < config_.dp_ranks; ++dp_rank) {
+      const KvPages pages = scheduler_.pages(dp_rank);
+      EXPECT_EQ(pages.free + pages.cached + pages.held, pages.total);
+      EXPECT_EQ(pages.total, config_.kv.pages);
+      EXPECT_LE(scheduler_.ledger(dp_rank).cache().evictable_pages(), pages.cached);
+    }
     EXPECT_LE(scheduler_.new_token_ratio(), 1.0);
   }
 
-  /// A stop string ends a request between two steps.
+  /// A stop string ends a request between two of its entries.
   void stop_by_text() {
     const auto live = requests_.find(RequestId(up_to(counters_.requests)));
-    if (live == requests_.end() || live->second.ended || live->second.outputs.empty() || live->second.cancelled) return;
+    if (live == requests_.end() || live->second.ended || live->second.outputs.empty() || live->second.cancelled || live->second.in_flight)
+      return;
     scheduler_.finish(live->first);
     live->second.ended = true;
     ++counters_.text_stops;
   }
 
+  /// Begins a plan or completes the oldest one.
   void step() {
-    check_ledger();
+    check_ledgers();
     if (chance(10)) stop_by_text();
     if (chance(10) && scheduler_.flush_cache()) ++counters_.flushes;
+    const bool may_begin = runner_.in_flight() < config_.plans_in_flight;
+    if (may_begin && (runner_.in_flight() == 0 || chance(75)) && begin_plan()) return;
+    if (runner_.in_flight() > 0) complete_plan();
+  }
+
+  bool begin_plan() {
     scheduler_.next_step(plan_);
     if (plan_.empty()) {
-      EXPECT_TRUE(scheduler_.idle()) << "requests wait and nothing runs";
-      return;
+      EXPECT_TRUE(scheduler_.idle() || runner_.in_flight() > 0) << "requests wait and nothing runs";
+      return false;
     }
     ++counters_.steps;
+    counters_.overlapped += runner_.in_flight() > 0 ? 1 : 0;
     if (scheduler_.retractions() > retractions_) {
-      EXPECT_GE(counters_.tokens, retraction_floor_) << "two retractions without a token between them";
+      EXPECT_LE(++fruitless_, 2 * config_.plans_in_flight - 1) << "retractions without a token between them";
       retractions_ = scheduler_.retractions();
-      retraction_floor_ = counters_.tokens + 1;
     }
-    runner_.run(plan_, result_);
+    runner_.begin(plan_);
+    for (const StepEntry& entry : plan_.entries) requests_.at(entry.request).in_flight = true;
     if (chance(3)) cancel_one();
-    for (size_t i = 0; i < plan_.entries.size(); ++i) {
-      const StepEntry& entry = plan_.entries[i];
-      Live& live = requests_.at(entry.request);
+    return true;
+  }
+
+  void complete_plan() {
+    const std::vector<StepEntry> entries = runner_.oldest().entries;
+    runner_.finish(result_);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      Live& live = requests_.at(entries[i].request);
       const StepOutput& output = result_.outputs[i];
+      live.in_flight = false;
       live.prompt_logits.insert(live.prompt_logits.end(), output.prompt_logits.begin(), output.prompt_logits.end());
       if (!output.embedding.empty()) live.embedding = output.embedding[0];
-      counters_.switched += live.rope_length != 0 && entry.rope_length != live.rope_length ? 1 : 0;
-      live.rope_length = entry.rope_length;
+      counters_.switched += live.rope_length != 0 && entries[i].rope_length != live.rope_length ? 1 : 0;
+      live.rope_length = entries[i].rope_length;
     }
     scheduler_.complete(result_, events_);
     for (const RequestEvent& event : events_) eat(event);
@@ -190,8 +212,9 @@ class Simulation {
   void eat(const RequestEvent& event) {
     Live& live = requests_.at(event.request);
     ASSERT_FALSE(live.ended) << "an event after the end";
-    if (live.outputs.empty()) counters_.longest_wait = std::max(counters_.longest_wait, counters_.steps - live.submitted_at);
-    if (event.token) live.outputs.push_back(*event.token), ++counters_.tokens;
+    int64_t& wait = live.outputs.empty() ? counters_.longest_wait : counters_.longest_pause;
+    wait = std::max(wait, counters_.steps - std::exchange(live.last_event, counters_.steps));
+    if (event.token) live.outputs.push_back(*event.token), ++counters_.tokens, fruitless_ = 0;
     if (event.finish == FinishReason::kNone) return;
     live.ended = true;
     counters_.hits += event.cached_tokens > 0 ? 1 : 0;
@@ -216,6 +239,8 @@ class Simulation {
     total.refused += counters_.refused, total.recomputed += counters_.recomputed, total.switched += counters_.switched;
     total.hits += counters_.hits, total.cached += counters_.cached, total.copies += counters_.copies;
     total.longest_wait = std::max(total.longest_wait, counters_.longest_wait);
+    total.longest_pause = std::max(total.longest_pause, counters_.longest_pause);
+    total.overlapped += counters_.overlapped, total.rebound += counters_.rebound;
     total.flushes += counters_.flushes, total.text_stops += counters_.text_stops;
   }
 
@@ -228,7 +253,8 @@ class Simulation {
   StepResult result_;
   std::vector<RequestEvent> events_;
   Counters counters_;
-  int64_t retractions_ = 0, retraction_floor_ = 0;
+  int64_t retractions_ = 0;
+  int fruitless_ = 0;  // plans that retracted since the last token
 };
 
 SchedulerConfig random_config(std::mt19937& random) {
@@ -246,6 +272,8 @@ SchedulerConfig random_config(std::mt19937& random) {
   config.mixed_prefill_size = pick({0, 2, 16});
   config.new_token_ratio = pick({0, 30, 70}) / 100.0;
   config.min_new_token_ratio = config.new_token_ratio / 5;
+  config.dp_ranks = pick({1, 1, 2, 3});
+  config.plans_in_flight = pick({1, 2, 2, 3});
   return config;
 }
 
@@ -258,17 +286,19 @@ Counters simulate(uint32_t seeds) {
   }
   printf(
       "%ld steps, %ld requests (%ld refused, %ld cancelled, %ld stopped by text), %ld tokens, %ld retractions, %ld mixed steps, %ld rope "
-      "switches, %ld tokens recomputed, %ld prefix hits (%ld tokens, %ld inside a page), %ld flushes, longest wait %ld steps\n",
+      "switches, %ld tokens recomputed, %ld prefix hits (%ld tokens, %ld inside a page), %ld flushes, %ld plans begun while another was in "
+      "flight, %ld changes of the dp rank, longest wait %ld steps, longest pause %ld\n",
       total.steps, total.requests, total.refused, total.cancelled, total.text_stops, total.tokens, total.retractions, total.mixed,
-      total.switched, total.recomputed, total.hits, total.cached, total.copies, total.flushes, total.longest_wait);
+      total.switched, total.recomputed, total.hits, total.cached, total.copies, total.flushes, total.overlapped, total.rebound,
+      total.longest_wait, total.longest_pause);
   return total;
 }
 
 TEST(SchedulerSimulation, EveryRequestGetsWhatItGetsAlone) {
   const Counters total = simulate(60);
   EXPECT_GE(total.steps, 100000);
-  for (const int64_t count :
-       {total.refused, total.cancelled, total.retractions, total.mixed, total.switched, total.hits, total.copies, total.text_stops}) {
+  for (const int64_t count : {total.refused, total.cancelled, total.retractions, total.mixed, total.switched, total.hits, total.copies,
+                              total.text_stops, total.overlapped}) {
     EXPECT_GE(count, 100);
   }
 }
@@ -279,7 +309,9 @@ TEST(SchedulerSimulation, FullMillionStepsWithoutAViolatedInvariant) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   printf("%.0f steps a second\n", static_cast<double>(total.steps) / seconds);
   EXPECT_GE(total.steps, 1000000);
+  EXPECT_GE(total.rebound, 100);
   EXPECT_LE(total.longest_wait, 3000) << "a request starved";
+  EXPECT_LE(total.longest_pause, 3000) << "a request starved while it ran";
 }
 
 }  // namespace

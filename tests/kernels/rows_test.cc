@@ -59,13 +59,20 @@ TEST_P(Rows, AddRmsNormIsAddThenRmsNormToTheBit) {
   SCOPED_TRACE(random.seed_text());
   for (const DType dtype : {DType::kF32, DType::kBF16})
     for (int round = 0; round < 20; ++round) {
-      const int64_t rows = random.integer(1, 4), cols = random.integer(1, 300);
-      const std::vector<float> x = random.normal(rows * cols), weight = random.normal(cols);
+      const int64_t rows = random.integer(1, 4), cols = random.integer(1, 300), count = random.integer(1, 5), first = random.integer(0, 2);
+      const std::vector<float> weight = random.normal(cols);
       std::vector<float> fused = random.normal(rows * cols), apart = fused;
       Output fused_out(dtype, rows, cols), apart_out(dtype, rows, cols);
       const RmsNormArgs args{.weight = weight.data()};
-      kernels.add_rms_norm(F32View(fused.data(), rows, cols), ConstF32View(x.data(), rows, cols), args, fused_out.activation);
-      kernels.add_rows(F32View(apart.data(), rows, cols), ConstF32View(x.data(), rows, cols));
+      std::vector<std::vector<float>> values;
+      std::vector<ConstF32View> parts;
+      for (int64_t p = 0; p < count; ++p) values.push_back(random.normal((first + rows) * cols));
+      for (const std::vector<float>& part : values) parts.emplace_back(part.data(), first + rows, cols);
+      const Addends addends{.parts = parts.data(), .count = count, .first_row = first};
+      kernels.add_rms_norm(F32View(fused.data(), rows, cols), addends, args, fused_out.activation);
+      std::vector<float> total = values[0];
+      for (size_t p = 1; p < values.size(); ++p) kernels.add_rows(F32View(total.data(), first + rows, cols), parts[p]);
+      kernels.add_rows(F32View(apart.data(), rows, cols), ConstF32View(total.data(), first + rows, cols).slice(first, rows));
       kernels.rms_norm(ConstF32View(apart.data(), rows, cols), args, apart_out.activation);
       ASSERT_TRUE(same_bits(fused, apart));
       ASSERT_TRUE(same_bits(fused_out.values(), apart_out.values()));

@@ -17,14 +17,17 @@ using layer_test::TestRank;
 
 using State = ResidualStream::State;
 constexpr int64_t kRows = 4, kWidth = 33;
-constexpr BoundaryPlan kAlone{.completion = Completion::kNothingOwed};
-
 /// A stream over an embedding, at one rank.
 class Residual : public ::testing::Test {
  protected:
-  Residual() { rank_.load({{"norm.weight", normal_matrix(kWidth, 1, 1)}}); }
+  Residual() {
+    rank_.load({{"norm.weight", normal_matrix(kWidth, 1, 1)}});
+    rank_.set_rows(kRows);
+  }
 
-  Partial owed() { return {contribution_.view(), *rank_.groups.find("tp").value()}; }
+  Partial owed() { return {contribution_.view(), *groups_.tp}; }
+  ResidualStream stream() { return {rank_.ctx, groups_, residual_.view()}; }
+  Activation read(ResidualStream& stream) { return stream.read(rank_.ctx, alone_, norm_, {}); }
   Matrix normed(const Matrix& x) { return copy(norm_.forward(rank_.ctx, x.view())); }
   Matrix sum() const {
     Matrix out = embedding_;
@@ -33,6 +36,8 @@ class Residual : public ::testing::Test {
   }
 
   TestRank rank_{ParallelGroups::single()};
+  const RowGroups groups_ = rank_.row_groups();
+  const BoundaryPlan alone_{.sum = groups_.tp};
   RmsNorm norm_{rank_.build, "norm", kWidth, 1e-6};
   const Matrix embedding_ = normal_matrix(kRows, kWidth, 2);
   Matrix contribution_ = normal_matrix(kRows, kWidth, 3);
@@ -41,67 +46,67 @@ class Residual : public ::testing::Test {
 using ResidualDeathTest = Residual;
 
 TEST_F(Residual, IsInitialThenPendingThenWritten) {
-  ResidualStream stream(residual_.view());
+  ResidualStream stream = this->stream();
   EXPECT_EQ(stream.state(), State::kInitial);
-  (void)stream.read(rank_.ctx, kAlone, norm_);
+  (void)read(stream);
   EXPECT_EQ(stream.state(), State::kWritten);
   stream.record(owed());
   EXPECT_EQ(stream.state(), State::kPending);
-  (void)stream.read(rank_.ctx, kAlone, norm_);
+  (void)read(stream);
   EXPECT_EQ(stream.state(), State::kWritten);
 }
 
 TEST_F(Residual, TheFirstReadIsTheNormOfTheEmbedding) {
-  ResidualStream stream(residual_.view());
-  expect_bits(copy(stream.read(rank_.ctx, kAlone, norm_)), normed(embedding_));
+  ResidualStream stream = this->stream();
+  expect_bits(copy(read(stream)), normed(embedding_));
   expect_bits(residual_, embedding_);
 }
 
 TEST_F(Residual, AReadAddsThePendingContributionOnceAndIsTheNormOfTheSum) {
-  ResidualStream stream(residual_.view());
+  ResidualStream stream = this->stream();
   stream.record(owed());
   const Matrix wanted = normed(sum());
-  expect_bits(copy(stream.read(rank_.ctx, kAlone, norm_)), wanted);
+  expect_bits(copy(read(stream)), wanted);
   expect_bits(residual_, sum());
-  expect_bits(copy(stream.read(rank_.ctx, kAlone, norm_)), wanted);
+  expect_bits(copy(read(stream)), wanted);
   expect_bits(residual_, sum());
 }
 
 TEST_F(Residual, ALayerThatOwnsItWritesInPlace) {
-  ResidualStream stream(residual_.view());
-  const F32View owned = stream.owned();
+  ResidualStream stream = this->stream();
+  const F32View owned = stream.owned(rank_.ctx);
   EXPECT_EQ(stream.state(), State::kWritten);
   owned.at(1, 2) = 7.0F;
   const Matrix changed = residual_;
-  expect_bits(copy(stream.read(rank_.ctx, kAlone, norm_)), normed(changed));
+  expect_bits(copy(read(stream)), normed(changed));
 }
 
 TEST_F(Residual, OwningItServesTheCaptureBeforeTheLayerWrites) {
   Matrix captured(kRows, kWidth);
-  ResidualStream stream(residual_.view());
+  ResidualStream stream = this->stream();
   stream.capture_next(captured.view());
-  stream.owned().at(0, 0) = 7.0F;
+  stream.owned(rank_.ctx).at(0, 0) = 7.0F;
   expect_bits(captured, embedding_);
 }
 
 TEST_F(Residual, TheNextReadAloneIsCaptured) {
-  Matrix captured(kRows - 1, kWidth);  // real rows: the last is padding
-  ResidualStream stream(residual_.view());
+  Matrix captured(kRows, kWidth);
+  ResidualStream stream = this->stream();
   stream.record(owed());
   stream.capture_next(captured.view());
-  (void)stream.read(rank_.ctx, kAlone, norm_);
-  expect_bits(captured, copy(std::as_const(residual_).view().slice(0, kRows - 1)));
+  (void)read(stream);
+  expect_bits(captured, copy(std::as_const(residual_).view()));
 
   const Matrix before = captured;
   stream.record(owed());
-  (void)stream.read(rank_.ctx, kAlone, norm_);
+  (void)read(stream);
   expect_bits(captured, before);
 }
 
 TEST_F(ResidualDeathTest, ASecondContributionBeforeTheFirstIsReadDies) {
   EXPECT_DEATH(
       {
-        ResidualStream stream(residual_.view());
+        ResidualStream stream = this->stream();
         stream.record(owed());
         stream.record(owed());
       },
@@ -111,7 +116,7 @@ TEST_F(ResidualDeathTest, ASecondContributionBeforeTheFirstIsReadDies) {
 TEST_F(ResidualDeathTest, DestroyingItWithAPendingContributionDies) {
   EXPECT_DEATH(
       {
-        ResidualStream stream(residual_.view());
+        ResidualStream stream = this->stream();
         stream.record(owed());
       },
       "a contribution to the residual was never read");
@@ -120,19 +125,19 @@ TEST_F(ResidualDeathTest, DestroyingItWithAPendingContributionDies) {
 TEST_F(ResidualDeathTest, OwningItWithAPendingContributionDies) {
   EXPECT_DEATH(
       {
-        ResidualStream stream(residual_.view());
+        ResidualStream stream = this->stream();
         stream.record(owed());
-        (void)stream.owned();
+        (void)stream.owned(rank_.ctx);
       },
       "the residual is not complete");
 }
 
-TEST_F(ResidualDeathTest, APlanForAnotherGroupSizeDies) {
+TEST_F(ResidualDeathTest, APlanForAnotherGroupDies) {
   EXPECT_DEATH(
       {
-        ResidualStream stream(residual_.view());
+        ResidualStream stream = this->stream();
         stream.record(owed());
-        (void)stream.read(rank_.ctx, {.completion = Completion::kAllReduce}, norm_);
+        (void)stream.read(rank_.ctx, {.sum = groups_.attn_tp}, norm_, {});
       },
       "the boundary plan does not fit the owed sum");
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -105,6 +106,23 @@ struct TestRank {
   explicit TestRank(ParallelGroups g, DType dtype = DType::kF32)
       : groups(std::move(g)), format(make_plain_format({.model_dtype = dtype}, best_kernels())) {}
   TestRank(const TestRank&) = delete;
+
+  /// The batch has `rows` rows, all of this attention-DP rank.
+  void set_rows(int64_t rows) {
+    batch.clear();
+    batch.input_ids.resize(static_cast<size_t>(rows));
+    batch.positions.resize(static_cast<size_t>(rows));
+    batch.dp_rows = {rows};
+    batch.real_rows = rows;
+  }
+  /// The batch has `rows[d]` rows of each attention-DP rank d.
+  void set_dp_rows(const std::vector<int64_t>& rows) {
+    set_rows(rows.at(static_cast<size_t>(index("attn_dp"))));
+    batch.dp_rows = rows;
+    batch.dp_rank = index("attn_dp");
+    batch.input_ids.resize(static_cast<size_t>(std::accumulate(rows.begin(), rows.end(), int64_t{0})));
+  }
+  RowGroups row_groups() const { return {groups.find("tp").value(), groups.find("attn_tp").value(), groups.find("attn_dp").value()}; }
 
   int index(std::string_view group = "tp") const { return groups.find(group).value()->rank; }
   /// The error of what was built, or "".

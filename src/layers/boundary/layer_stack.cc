@@ -206,6 +206,4 @@ BoundarySummary LayerStack::summary(std::string stage, const std::optional<Produ
   return out;
 }
 
-std::vector<BoundarySummary> LayerStack::summaries() const { return summaries_; }
-
 }  // namespace lamina

@@ -77,7 +77,7 @@ class LayerStack {
 
   /// The edge in front of the final norm.
   const StageBoundary& final_boundary() const { return final_; }
-  std::vector<BoundarySummary> summaries() const;
+  const std::vector<BoundarySummary>& summaries() const { return summaries_; }
 
  private:
   struct Stage {

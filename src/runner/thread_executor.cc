@@ -48,6 +48,14 @@ class ThreadExecutor final : public StepExecutor {
 
 constexpr auto kForever = std::chrono::hours(24 * 365);
 
+/// Takes as much memory as the original has in reserve, so that the copy grows no more often than it.
+void copy(const StepPlan& from, StepPlan& to) {
+  to.entries.reserve(from.entries.capacity());
+  to.tokens.reserve(from.tokens.capacity());
+  to.pages.reserve(from.pages.capacity());
+  to = from;
+}
+
 ThreadExecutor::ThreadExecutor(const Topology& topology, std::vector<RankResources>& ranks, RankFault& fault)
     : topology_(topology), ranks_(ranks), fault_(fault), slots_(static_cast<size_t>(topology.pp_size)) {
   LAMINA_CHECK(std::ssize(ranks) == topology.world_size(), "one runner a rank");
@@ -78,7 +86,7 @@ void ThreadExecutor::submit(const StepPlan& plan) {
   LAMINA_CHECK(submitted_ - waited_ < slots_.size(), "more plans in flight than the executor takes");
   Slot& next = slot(submitted_++);
   if (fault_.raised()) return;  // ranks that the fault has not reached yet may still read the slot
-  next.plan = plan;
+  copy(plan, next.plan);
   next.running.store(topology_.world_size());
   published_.advance();
   run(0, next);

@@ -31,11 +31,12 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::fre
 namespace lamina {
 namespace {
 
-/// Allocations of 20 decode steps of `batch` requests after a few warm ones.
-int64_t decode_allocations(int batch, double temperature) {
+/// Allocations, by all ranks, of 20 decode steps of `batch` requests after a few warm ones.
+int64_t decode_allocations(const Topology& topology, int batch, double temperature) {
   testing::RigOptions options;
   options.model = "llama-gqa";
-  options.threads = 2;
+  options.topology = topology;
+  options.threads = topology.world_size() == 1 ? 2 : 1;
   options.max_total_tokens = 4096;
   testing::Rig rig(options);
   for (int b = 1; b <= batch; ++b) {
@@ -53,11 +54,17 @@ int64_t decode_allocations(int batch, double temperature) {
   return allocations.load() - before;
 }
 
-TEST(StepAllocation, DecodeStepsAllocateNothingAfterWarmUp) {
+void expect_none(const Topology& topology) {
   for (const int batch : {1, 16}) {
-    for (const double temperature : {0.0, 0.8}) EXPECT_EQ(decode_allocations(batch, temperature), 0) << batch << ' ' << temperature;
+    for (const double temperature : {0.0, 0.8})
+      EXPECT_EQ(decode_allocations(topology, batch, temperature), 0) << batch << ' ' << temperature;
   }
 }
+
+TEST(StepAllocation, DecodeStepsAllocateNothingAfterWarmUp) { expect_none({}); }
+TEST(StepAllocation, DecodeStepsOfTensorParallelRanksAllocateNothing) { expect_none({.tp_size = 2}); }
+TEST(StepAllocation, DecodeStepsOfPipelineStagesAllocateNothing) { expect_none({.pp_size = 2}); }
+TEST(StepAllocation, DecodeStepsOfAttentionDataParallelRanksAllocateNothing) { expect_none({.tp_size = 2, .dp_attention = 2}); }
 
 }  // namespace
 }  // namespace lamina

@@ -66,8 +66,33 @@ void append(std::vector<T>& to, std::vector<T>& from) {
 
 Rig::Rig(const RigOptions& options) : source_(value_of(read_model_source(plan_options(options), true))) {
   start_ranks(options);
-  const bool one = options.topology.world_size() == 1;
-  executor_ = one ? make_inline_executor(runner(0)) : make_thread_executor(options.topology, ranks_, fault_);
+  start_executor(options);
+}
+
+Rig::~Rig() { end(); }
+
+void Rig::start_executor(const RigOptions& options) {
+  const int ranks = options.topology.world_size();
+  if (ranks == 1) {
+    executor_ = make_inline_executor(runner(0));
+  } else if (!options.processes) {
+    executor_ = make_thread_executor(options.topology, ranks_, fault_);
+  } else {
+    worlds_ = std::make_unique<FakeWorlds>(ranks, fault_);
+    ends_.resize(static_cast<size_t>(ranks) - 1);
+    for (int r = 1; r < ranks; ++r) {
+      workers_.emplace_back(
+          [this, r] { ends_[static_cast<size_t>(r) - 1] = run_process_worker(ranks_[static_cast<size_t>(r)], worlds_->world(r), fault_); });
+    }
+    executor_ = make_process_executor(options.topology, ranks_[0], worlds_->world(0), fault_);
+  }
+}
+
+std::vector<Status> Rig::end() {
+  executor_.reset();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+  return ends_;
 }
 
 void Rig::start_ranks(const RigOptions& options) {

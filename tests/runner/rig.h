@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "runner/step_executor.h"
 #include "scheduler/scheduler.h"
+#include "tests/runner/fake_world.h"
 
 namespace lamina::testing {
 
@@ -17,6 +19,7 @@ struct RigOptions {
   std::string kv_cache_dtype = "auto";
   std::string dtype = "auto";
   Topology topology;
+  bool processes = false;  // ranks get encoded plans, as processes do
   std::string boundary_plan = "fused";
   std::string boundary_rows = "auto";
   std::string dp_padding = "auto";
@@ -52,26 +55,37 @@ struct Answer {
 class Rig {
  public:
   explicit Rig(const RigOptions& options);
+  ~Rig();
 
   Scheduler& scheduler() { return *scheduler_; }
   const ModelConfig& config() const { return source_->config; }
   ModelRunner& runner(int rank) { return *ranks_[static_cast<size_t>(rank)].runner; }
   RankFault& fault() { return fault_; }
+  StepExecutor& executor() { return *executor_; }
+  FakeWorlds& worlds() { return *worlds_; }
+  int in_flight() const { return in_flight_; }
+  const StepResult& result() const { return result_; }
   Answer& answer(RequestId id) { return answers_[id]; }
 
   /// Submits plans until as many as the pipeline takes are in flight, then waits for the oldest. Each plan is shown to `see` first, which
   /// may spoil it. False when there was nothing to do, or after a fault.
   bool step(const std::function<void(StepPlan&)>& see = {});
+  /// Ends the ranks; what each of the other processes says of its end.
+  std::vector<Status> end();
   /// Submits and runs to the end.
   Answer alone(SchedulerRequest request);
 
  private:
   void start_ranks(const RigOptions& options);
+  void start_executor(const RigOptions& options);
   void take(StepOutput& output);
 
   RankFault fault_;
   std::shared_ptr<const ModelSource> source_;
   std::vector<RankResources> ranks_;
+  std::unique_ptr<FakeWorlds> worlds_;
+  std::vector<Status> ends_;  // one a worker
+  std::vector<std::thread> workers_;
   std::unique_ptr<StepExecutor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
   int in_flight_ = 0;

@@ -24,6 +24,7 @@ struct Counters {
   int prefix_hit = 0, hit_inside_page = 0, chunk_inside_page = 0, mixed = 0, cancel_in_prefill = 0, retraction = 0;
   int above_12_rows = 0, above_32_rows = 0;
   int idle_rank = 0, padded = 0, ragged = 0;  // of steps with a decode, at several attention-DP ranks
+  int two_in_flight = 0;                      // plans
   int logits = 0, pooled = 0;                 // requests
   int different = 0;                          // requests that got something else
 };
@@ -62,6 +63,7 @@ class Schedule {
     if (options.kv_cache_dtype == "auto") options.kv_cache_dtype = chance(50) ? "float32" : "bf16";
     options.dtype = chance(30) ? "float32" : "auto";
     const bool one = options.topology.world_size() == 1;
+    options.processes = chance(30);
     options.threads = one ? pick(1, 2) : chance(15) ? 2 : 1;
     options.boundary_plan = chance(50) ? "fused" : "reference";
     options.boundary_rows = std::array{"auto", "replicated", "scattered"}[random_() % 3];
@@ -96,7 +98,7 @@ class Schedule {
     sampling.temperature = chance(50) ? 0.0 : 0.8;
     sampling.choice = pick(0, 2);
     if (chance(30)) sampling.top_p = 0.9;
-    if (chance(20)) sampling.top_k = 20;
+    if (chance(30)) sampling.top_k = one_of({1, 5, 20});
     if (chance(20)) sampling.repetition_penalty = 1.3;
     if (chance(20)) sampling.presence_penalty = 0.7, sampling.frequency_penalty = 0.4;
     if (chance(20)) sampling.logit_bias = {{5, 3.0F}, {9, -4.0F}};
@@ -126,6 +128,7 @@ class Schedule {
       decode |= decodes, prefill |= !decodes;
       chunk_inside_ |= entry.token_count > 1 && !entry.sample && (entry.prefix_len + entry.token_count) % options_.page_size != 0;
     }
+    two_in_flight_ |= rig_.in_flight() > 0;
     mixed_ |= decode && prefill;
     idle_rank_ |= decode && std::count(dp_rows.begin(), dp_rows.end(), 0) > 0;
     padded_ |= decode && pads_rows(options_.dp_padding, dp_rows, prefill);
@@ -159,7 +162,7 @@ class Schedule {
     counters.prefix_hit += hit_, counters.hit_inside_page += hit_inside_, counters.chunk_inside_page += chunk_inside_;
     counters.mixed += mixed_, counters.cancel_in_prefill += in_prefill_, counters.retraction += rig_.scheduler().retractions() > 0;
     counters.above_12_rows += rows_ > 12, counters.above_32_rows += rows_ > 32;
-    counters.idle_rank += idle_rank_, counters.padded += padded_, counters.ragged += ragged_;
+    counters.idle_rank += idle_rank_, counters.padded += padded_, counters.ragged += ragged_, counters.two_in_flight += two_in_flight_;
   }
 
   std::mt19937 random_;
@@ -168,7 +171,7 @@ class Schedule {
   std::function<void(StepPlan&)> fault_;
   std::vector<SchedulerRequest> requests_;
   bool hit_ = false, hit_inside_ = false, chunk_inside_ = false, mixed_ = false, in_prefill_ = false;
-  bool idle_rank_ = false, padded_ = false, ragged_ = false;
+  bool idle_rank_ = false, padded_ = false, ragged_ = false, two_in_flight_ = false;
   size_t rows_ = 0;
 };
 
@@ -176,9 +179,9 @@ void print(const Counters& c) {
   printf(
       "%d schedules, %d requests, %d compared, %d different; schedules with: prefix hit %d, hit inside a page %d, chunk boundary inside a "
       "page %d, mixed %d, cancel in prefill %d, retraction %d, above 12 rows %d, above 32 rows %d, idle attention-DP rank %d, padded %d, "
-      "ragged %d; requests with logits of every position %d, embedding %d\n",
+      "ragged %d, two plans in flight %d; requests with logits of every position %d, embedding %d\n",
       c.schedules, c.requests, c.compared, c.different, c.prefix_hit, c.hit_inside_page, c.chunk_inside_page, c.mixed, c.cancel_in_prefill,
-      c.retraction, c.above_12_rows, c.above_32_rows, c.idle_rank, c.padded, c.ragged, c.logits, c.pooled);
+      c.retraction, c.above_12_rows, c.above_32_rows, c.idle_rank, c.padded, c.ragged, c.two_in_flight, c.logits, c.pooled);
 }
 
 Counters run_schedules(uint32_t first, int count, const Topology& topology = {}) {
@@ -208,18 +211,31 @@ struct NamedTopology {
   const char* name;
   Topology topology;
 };
-constexpr int kFew = 5, kMany = 60;
 class ScheduleOverRanks : public ::testing::TestWithParam<NamedTopology> {};
 
-TEST_P(ScheduleOverRanks, RequestsInAFewSchedulesGetWhatTheyGetAlone) { run_schedules(1, kFew, GetParam().topology); }
+TEST_P(ScheduleOverRanks, RequestsInAFewSchedulesGetWhatTheyGetAlone) { run_schedules(1, 6, GetParam().topology); }
 
-TEST_P(ScheduleOverRanks, FullRequestsIn60SchedulesGetWhatTheyGetAlone) { run_schedules(3000, kMany, GetParam().topology); }
+TEST_P(ScheduleOverRanks, FullRequestsIn100SchedulesGetWhatTheyGetAlone) {
+  const Topology& topology = GetParam().topology;
+  const Counters c = run_schedules(3000, 100, topology);
+  for (const int seen : {c.prefix_hit, c.hit_inside_page, c.chunk_inside_page, c.mixed, c.cancel_in_prefill}) EXPECT_GE(seen, 10);
+  if (topology.pp_size > 1) {
+    EXPECT_GE(c.two_in_flight, 50);
+  }
+  if (topology.dp_attention > 1) {
+    for (const int seen : {c.idle_rank, c.padded, c.ragged}) EXPECT_GE(seen, 20);
+  }
+}
 
-INSTANTIATE_TEST_SUITE_P(Topologies, ScheduleOverRanks,
-                         ::testing::Values(NamedTopology{"Tp2", {.tp_size = 2}}, NamedTopology{"Pp2", {.pp_size = 2}},
-                                           NamedTopology{"DpAttention2", {.tp_size = 2, .dp_attention = 2}},
-                                           NamedTopology{"Tp2Pp2", {.tp_size = 2, .pp_size = 2}},
-                                           NamedTopology{"Tp2Pp2DpAttention2", {.tp_size = 2, .pp_size = 2, .dp_attention = 2}}),
+const NamedTopology kTopologies[] = {
+    {"Tp2", {.tp_size = 2}},
+    {"Pp2", {.pp_size = 2}},
+    {"DpAttention2", {.tp_size = 2, .dp_attention = 2}},
+    {"Tp2Pp2", {.tp_size = 2, .pp_size = 2}},
+    {"Tp4DpAttention2", {.tp_size = 4, .dp_attention = 2}},
+    {"Pp2DpAttention2OwnHeads", {.tp_size = 2, .pp_size = 2, .dp_attention = 2, .dp_lm_head = true}},
+};
+INSTANTIATE_TEST_SUITE_P(Topologies, ScheduleOverRanks, ::testing::ValuesIn(kTopologies),
                          [](const auto& given) { return given.param.name; });
 
 TEST(ScheduleProperty, AGeneratorKeyedBySlotIsFound) {

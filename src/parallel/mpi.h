@@ -11,14 +11,20 @@ namespace lamina {
 
 /// This process among those that mpirun started. Virtual seam: implemented by liblamina_mpi.so. All calls that communicate come from one
 /// thread at a time.
+///
+/// After a fault the process destroys this object, which tells the others the reason, and leaves by _Exit(1): MPI's own end would wait for
+/// the dead. mpirun sends SIGTERM to the others when a process dies: whoever drains on SIGTERM looks at RankFault a moment later first.
 class ProcessWorld {
  public:
   virtual ~ProcessWorld() = default;
   virtual int size() const = 0;
   virtual int rank() const = 0;
-  /// Processes of this machine: they share its CPUs and memory.
+  /// Processes of this machine: they share its memory.
   virtual int local_size() const = 0;
-  /// The communicator of a group; as ParallelGroups::Connect.
+  /// Those of them, this one included, that share this one's CPUs: 1 when mpirun bound each process to CPUs of its own.
+  virtual int cpu_sharers() const = 0;
+  /// The communicator of a group, as ParallelGroups::Connect; this object outlives it.
+  /// Every process connects its groups in the same order (that of ParallelGroups::connected).
   virtual std::unique_ptr<Communicator> connect(std::string_view name, const std::vector<int>& members, int index) = 0;
   /// All processes agree on a value computed from theirs; used at the start (the least number of KV pages).
   virtual int64_t all_min(int64_t value) = 0;
@@ -39,7 +45,8 @@ class ProcessWorld {
 /// Whether this process was started by mpirun (with more than one process).
 bool under_mpirun();
 /// Loads the library, initialises MPI and opens the liveness links: a process that dies raises `fault` on all others within a second.
-/// Errors: the library or MPI is missing (naming the Debian package), MPI refuses.
+/// Errors: the library or MPI is missing (naming the Debian package), MPI refuses, a process does not connect before the deadline; the
+/// process then leaves by _Exit(1). mpirun refuses root unless OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set.
 Result<std::unique_ptr<ProcessWorld>> open_process_world(RankFault& fault, const CommunicatorOptions& options);
 
 }  // namespace lamina

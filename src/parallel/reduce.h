@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <span>
 
 namespace lamina {
 
@@ -27,6 +29,19 @@ inline void accumulate(Reduction reduction, float* total, const float* part, int
     accumulate_with(total, part, count, [](float a, float b) { return a + b; });
   else
     accumulate_with(total, part, count, [](float a, float b) { return std::max(a, b); });
+}
+
+/// Calls write(offset, total, n) for runs of at most kReduceChunk elements that cover [0, count): total[i] is ((p0 + p1) + p2) ... of the
+/// parts' elements offset + i. `write` may overwrite them in any part.
+template <class Write>
+void combine_in_rank_order(Reduction reduction, std::span<const float* const> parts, int64_t count, Write write) {
+  float total[kReduceChunk];
+  for (int64_t at = 0; at < count; at += kReduceChunk) {
+    const int64_t n = std::min(kReduceChunk, count - at);
+    std::memcpy(total, parts[0] + at, static_cast<size_t>(n) * sizeof(float));
+    for (const float* part : parts.subspan(1)) accumulate(reduction, total, part + at, n);
+    write(at, total, n);
+  }
 }
 
 }  // namespace lamina

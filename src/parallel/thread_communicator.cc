@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "parallel/mailbox.h"
+#include "parallel/ragged.h"
 #include "parallel/reduce.h"
 
 namespace lamina {
@@ -40,7 +41,7 @@ struct ThreadGroup {
 
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) : group_(std::move(group)), rank_(rank) {}
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) : group_(std::move(group)), rank_(rank), parts_(group_->size()) {}
 
   int size() const override { return static_cast<int>(group_->size()); }
   int rank() const override { return rank_; }
@@ -63,10 +64,11 @@ class ThreadCommunicator final : public Communicator {
  private:
   void all_reduce(F32View values, Reduction reduction, const char* operation);
   void gather(ConstF32View local, F32View out, bool wants, const char* operation);
-  void sum_runs(int64_t begin, int64_t end, int64_t row, Reduction reduction);
+  std::span<const float* const> parts_at(int64_t row, int64_t column);
 
   /// Lays `view` open and waits until all have done so. False after a fault: no peer's view may then be looked at.
   bool meet_with(const MutableActivation& view, const char* operation) {
+    if (group_->rules.fault->raised()) return false;  // a peer may still be at the view of the call that the fault cut short
     group_->seats[static_cast<size_t>(rank_)].view = view;
     return meet(operation);
   }
@@ -82,6 +84,7 @@ class ThreadCommunicator final : public Communicator {
 
   std::shared_ptr<ThreadGroup> group_;  // shared by the communicators of one group
   int rank_;
+  std::vector<const float*> parts_;  // [size], for the row at hand
   Spinner spinner_;
   uint64_t received_ = 0;
 };
@@ -91,17 +94,6 @@ MutableActivation open_view(F32View view) {
 }
 MutableActivation open_view(ConstF32View view) {
   return {.dtype = DType::kF32, .data = const_cast<float*>(view.data), .rows = view.rows, .cols = view.cols, .stride = view.stride};
-}
-
-/// The run of rows of `rank` among ragged counts.
-RowRange run_of(std::span<const int64_t> counts, int rank) {
-  const auto first = counts.begin();
-  return {.begin = std::accumulate(first, first + rank, int64_t{0}), .count = counts[static_cast<size_t>(rank)]};
-}
-
-void check_counts(std::span<const int64_t> counts, int size, int64_t rows) {
-  LAMINA_CHECK(static_cast<int>(counts.size()) == size, "one count of rows a rank");
-  LAMINA_CHECK(std::accumulate(counts.begin(), counts.end(), int64_t{0}) == rows, "the counts do not add up to the rows");
 }
 
 void copy_rows(const MutableActivation& from, const MutableActivation& to, RowRange rows) {
@@ -143,16 +135,10 @@ void ThreadCommunicator::raise_late(const char* operation, const std::vector<int
                                  group_->name, "\" within ", group_->rules.deadline.count(), " ms"));
 }
 
-/// Elements [begin, end) of row `row` of all views: combined in rank order and written to every rank.
-void ThreadCommunicator::sum_runs(int64_t begin, int64_t end, int64_t row, Reduction reduction) {
-  float total[kReduceChunk];
-  for (int64_t c = begin; c < end; c += kReduceChunk) {
-    const int64_t count = std::min(kReduceChunk, end - c);
-    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-    std::memcpy(total, f32_of(0).row(row) + c, bytes);
-    for (int r = 1; r < size(); ++r) accumulate(reduction, total, f32_of(r).row(row) + c, count);
-    for (int r = 0; r < size(); ++r) std::memcpy(f32_of(r).row(row) + c, total, bytes);
-  }
+/// Where every rank's element `column` of row `row` lies.
+std::span<const float* const> ThreadCommunicator::parts_at(int64_t row, int64_t column) {
+  for (int r = 0; r < size(); ++r) parts_[static_cast<size_t>(r)] = f32_of(r).row(row) + column;
+  return parts_;
 }
 
 void ThreadCommunicator::all_reduce(F32View values, Reduction reduction, const char* operation) {
@@ -168,7 +154,11 @@ void ThreadCommunicator::all_reduce(F32View values, Reduction reduction, const c
   const int64_t cols = flat ? values.rows * values.cols : values.cols;
   const RowRange lines = row_share((cols + kLine - 1) / kLine, size(), rank_);
   const int64_t begin = std::min(cols, lines.begin * kLine), end = std::min(cols, lines.end() * kLine);
-  for (int64_t row = 0; row < rows; ++row) sum_runs(begin, end, row, reduction);
+  for (int64_t row = 0; row < rows; ++row) {
+    combine_in_rank_order(reduction, parts_at(row, begin), end - begin, [&](int64_t at, const float* total, int64_t n) {
+      for (int r = 0; r < size(); ++r) std::memcpy(f32_of(r).row(row) + begin + at, total, static_cast<size_t>(n) * sizeof(float));
+    });
+  }
   // Own part read from every peer, and the rest written by the peers.
   received_ += static_cast<uint64_t>(rows * ((end - begin) * (size() - 1) + cols - (end - begin))) * sizeof(float);
   meet(operation);
@@ -179,14 +169,10 @@ void ThreadCommunicator::reduce_scatter_rows(F32View values, std::span<const int
   constexpr const char* kOperation = "reduce_scatter_rows";
   if (!meet_with(open_view(values), kOperation)) return;
   const RowRange own = run_of(counts, rank_);
-  float total[kReduceChunk];
   for (int64_t row = own.begin; row < own.end(); ++row) {
-    for (int64_t c = 0; c < values.cols; c += kReduceChunk) {
-      const int64_t count = std::min(kReduceChunk, values.cols - c);
-      std::memcpy(total, f32_of(0).row(row) + c, static_cast<size_t>(count) * sizeof(float));
-      for (int r = 1; r < size(); ++r) accumulate(Reduction::kSum, total, f32_of(r).row(row) + c, count);
-      std::memcpy(values.row(row) + c, total, static_cast<size_t>(count) * sizeof(float));
-    }
+    combine_in_rank_order(Reduction::kSum, parts_at(row, 0), values.cols, [&](int64_t at, const float* total, int64_t n) {
+      std::memcpy(values.row(row) + at, total, static_cast<size_t>(n) * sizeof(float));
+    });
   }
   received_ += static_cast<uint64_t>(own.count * values.cols * (size() - 1)) * sizeof(float);
   meet(kOperation);
@@ -196,10 +182,9 @@ void ThreadCommunicator::all_gather_rows(const MutableActivation& all, std::span
   check_counts(counts, size(), all.rows);
   constexpr const char* kOperation = "all_gather_rows";
   if (!meet_with(all, kOperation)) return;
-  RowRange run;
   for (int r = 0; r < size(); ++r) {
-    run = {.begin = run.end(), .count = counts[static_cast<size_t>(r)]};
     if (r == rank_) continue;
+    const RowRange run = run_of(counts, r);
     const MutableActivation& theirs = view_of(r);
     LAMINA_CHECK(theirs.dtype == all.dtype && theirs.rows == all.rows && theirs.cols == all.cols, "gathered rows differ in shape or dtype");
     copy_rows(theirs, all, run);
@@ -235,6 +220,7 @@ void ThreadCommunicator::broadcast(std::span<std::byte> bytes, int root) {
 }
 
 std::span<const void* const> ThreadCommunicator::publish(const void* mine) {
+  if (group_->rules.fault->raised()) return {};
   group_->pointers[static_cast<size_t>(rank_)] = mine;
   if (!meet("publish")) return {};
   return group_->pointers;

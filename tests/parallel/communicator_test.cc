@@ -1,128 +1,151 @@
 #include "parallel/communicator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <atomic>
+#include <chrono>
 #include <functional>
-#include <random>
 #include <thread>
+
+#include "base/strings.h"
+#include "tests/parallel/communicator_suite.h"
 
 namespace lamina {
 namespace {
 
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
 /// Calls f(communicator) on one thread a rank.
-void on_ranks(int size, const std::function<void(Communicator&)>& f) {
-  RankFault fault;
-  const auto communicators = make_thread_communicators(size, fault);
+void on_ranks(int size, RankFault& fault, const CommunicatorOptions& options, const std::function<void(Communicator&)>& f) {
+  const auto communicators = make_thread_communicators(size, fault, options);
   std::vector<std::thread> threads;
   for (const auto& communicator : communicators) threads.emplace_back([&] { f(*communicator); });
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Values of rank `rank`, whose sums depend on their order.
-std::vector<float> values_of(int rank, size_t count) {
-  std::mt19937 random(static_cast<unsigned>(rank) + 1);
-  std::normal_distribution<float> normal;
-  std::vector<float> out(count);
-  for (float& v : out) v = normal(random) * (rank % 2 == 0 ? 1.0F : 1000.0F);
-  return out;
-}
+class ThreadRanks : public testing::TestWithParam<std::tuple<int, suite::Check>> {};
 
-struct ViewCase {
-  int64_t rows, cols, stride;
-};
-
-class Collective : public testing::TestWithParam<int> {
- protected:
-  const std::vector<ViewCase> cases_ = {{1, 1, 1}, {1, 100, 100}, {3, 64, 64}, {5, 33, 40}, {0, 8, 8}, {4, 0, 4}};
-};
-
-TEST_P(Collective, SumFollowsRankOrderOnEveryRank) {
-  for (const ViewCase& c : cases_) {
-    const size_t count = static_cast<size_t>(c.rows * c.stride);
-    std::vector<float> expected = values_of(0, count);
-    for (int r = 1; r < GetParam(); ++r) {
-      const std::vector<float> part = values_of(r, count);
-      for (size_t i = 0; i < count; ++i) expected[i] += part[i];
-    }
-    std::vector<std::vector<float>> got(static_cast<size_t>(GetParam()));
-    on_ranks(GetParam(), [&](Communicator& communicator) {
-      std::vector<float> mine = values_of(communicator.rank(), count);
-      communicator.all_reduce_sum({mine.data(), c.rows, c.cols, c.stride});
-      got[static_cast<size_t>(communicator.rank())] = mine;
-    });
-    for (int rank = 0; rank < GetParam(); ++rank) {
-      const std::vector<float> untouched = values_of(rank, count);
-      for (size_t i = 0; i < count; ++i) {
-        const bool inside = static_cast<int64_t>(i) % c.stride < c.cols;
-        const float want = inside ? expected[i] : untouched[i];
-        EXPECT_EQ(std::memcmp(&got[static_cast<size_t>(rank)][i], &want, sizeof(float)), 0) << "rank " << rank << " element " << i;
-      }
-    }
+TEST_P(ThreadRanks, Pass) {
+  const auto& [size, check] = GetParam();
+  for (const int cpus : {1, 64}) {  // ranks that park at once, ranks that spin first
+    RankFault fault;
+    on_ranks(size, fault, {.cpus = cpus}, [&](Communicator& c) { EXPECT_EQ(check.run(c), ""); });
+    EXPECT_EQ(fault.message(), "");
   }
 }
 
-TEST_P(Collective, MaxIsTheLargestOfAllRanks) {
-  on_ranks(GetParam(), [&](Communicator& communicator) {
-    std::vector<float> mine = values_of(communicator.rank(), 50);
-    communicator.all_reduce_max({mine.data(), 50, 1});
-    for (size_t i = 0; i < mine.size(); ++i) {
-      float want = values_of(0, 50)[i];
-      for (int r = 1; r < communicator.size(); ++r) want = std::max(want, values_of(r, 50)[i]);
-      EXPECT_EQ(mine[i], want);
-    }
-  });
-}
+INSTANTIATE_TEST_SUITE_P(Suite, ThreadRanks, testing::Combine(testing::Range(1, 9), testing::ValuesIn(suite::checks())),
+                         [](const auto& c) { return cat(std::get<1>(c.param).name, std::get<0>(c.param)); });
 
-TEST_P(Collective, GatherPutsColumnsSideBySideInRankOrder) {
-  on_ranks(GetParam(), [&](Communicator& communicator) {
-    const int64_t size = communicator.size();
-    const std::vector<float> mine = values_of(communicator.rank(), 3 * 8);
-    std::vector<float> out(static_cast<size_t>(3 * 5 * size), -7.0F);
-    communicator.all_gather_columns({mine.data(), 3, 5, 8}, {out.data(), 3, 5 * size});
-    for (int r = 0; r < size; ++r) {
-      const std::vector<float> theirs = values_of(r, 3 * 8);
-      for (int64_t row = 0; row < 3; ++row) {
-        for (int64_t c = 0; c < 5; ++c) {
-          EXPECT_EQ(out[static_cast<size_t>(row * 5 * size + r * 5 + c)], theirs[static_cast<size_t>(row * 8 + c)]);
-        }
-      }
-    }
-  });
-}
-
-TEST_P(Collective, ManyCallsInARowKeepRanksInStep) {
-  on_ranks(GetParam(), [](Communicator& communicator) {
-    float total = 1.0F;
-    for (int i = 0; i < 300; ++i) {
-      float value = static_cast<float>(communicator.rank() + i);
-      communicator.all_reduce_sum({&value, 1, 1});
-      const int n = communicator.size();
-      EXPECT_EQ(value, static_cast<float>(n * i + n * (n - 1) / 2));
-      communicator.all_reduce_max({&total, 1, 1});
-    }
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Ranks, Collective, testing::Values(1, 2, 3, 4));
-
-TEST(SelfCommunicator, GatherCopiesAndReductionsChangeNothing) {
+TEST(SelfCommunicator, PassesTheSuite) {
   SelfCommunicator self;
-  std::vector<float> values = values_of(3, 12);
-  const std::vector<float> before = values;
-  self.all_reduce_sum({values.data(), 3, 4});
-  self.all_reduce_max({values.data(), 3, 4});
-  self.barrier();
-  EXPECT_EQ(values, before);
-  std::vector<float> out(12);
-  self.all_gather_columns({values.data(), 3, 4}, {out.data(), 3, 4});
-  EXPECT_EQ(out, before);
+  for (const suite::Check& check : suite::checks()) {
+    if (std::string_view(check.name) != "ReceivedBytesAreCounted") {
+      EXPECT_EQ(check.run(self), "") << check.name;
+    }
+  }
+  EXPECT_EQ(self.bytes_received(), 0U);
 }
 
-TEST(CommunicatorDeathTest, GatherIntoTooFewColumnsIsACheck) {
+TEST(ThreadRanks, ABarrierIsPassedWhenAllHaveCome) {
+  constexpr int kSize = 3, kRounds = 500;
+  RankFault fault;
+  std::atomic<int> arrived{0};
+  on_ranks(kSize, fault, {}, [&](Communicator& c) {
+    for (int round = 1; round <= kRounds; ++round) {
+      arrived.fetch_add(1);
+      c.barrier();
+      EXPECT_GE(arrived.load(), kSize * round);
+      c.barrier();
+      EXPECT_LE(arrived.load(), kSize * round + kSize - 1);
+    }
+  });
+}
+
+TEST(ThreadRanks, AMissedDeadlineNamesWhoDidNotComeToWhat) {
+  for (const int cpus : {1, 64}) {
+    RankFault fault;
+    on_ranks(4, fault, {.deadline = 50ms, .cpus = cpus}, [&](Communicator& c) {
+      float value = 1;
+      if (c.rank() % 2 == 0) c.all_reduce_sum({&value, 1, 1});
+    });
+    EXPECT_THAT(fault.message(), testing::AllOf(HasSubstr("ranks 1, 3"), HasSubstr("all_reduce_sum"), HasSubstr("50 ms")));
+  }
+}
+
+TEST(ThreadRanks, AMissingMessageNamesThePeer) {
+  RankFault fault;
+  on_ranks(3, fault, {.deadline = 50ms}, [&](Communicator& c) {
+    std::byte byte{};
+    if (c.rank() == 1) c.receive({&byte, 1}, 2);
+  });
+  EXPECT_THAT(fault.message(), testing::AllOf(HasSubstr("rank 2"), HasSubstr("send")));
+}
+
+TEST(ThreadRanks, AFaultEndsTheWaitsOfAllAndEveryLaterCall) {
+  for (const int cpus : {1, 64}) {
+    RankFault fault;
+    on_ranks(4, fault, {.deadline = 60s, .cpus = cpus}, [&](Communicator& c) {
+      std::vector<float> values(64, 1.0F);
+      const F32View view(values.data(), 8, 8);
+      std::byte byte{};
+      if (c.rank() == 3) {
+        fault.raise("rank 3: out of memory");
+        fault.raise("a later reason");
+      } else if (c.rank() == 0) {
+        c.receive({&byte, 1}, 1);
+      } else {
+        c.barrier();
+      }
+      const std::vector<int64_t> counts = {2, 2, 2, 2};
+      c.all_reduce_sum(view);
+      c.reduce_scatter_rows(view, counts);
+      c.all_gather_rows({.data = values.data(), .rows = 8, .cols = 8, .stride = 8}, counts);
+      c.broadcast({&byte, 1}, 0);
+      c.receive({&byte, 1}, (c.rank() + 1) % 4);
+      EXPECT_TRUE(c.publish(&byte).empty());
+    });
+    EXPECT_EQ(fault.message(), "rank 3: out of memory");
+  }
+}
+
+TEST(ThreadRanks, ASenderIsHeldBackOnlyByManyUnreceivedMessages) {
+  RankFault fault;
+  on_ranks(2, fault, {.deadline = 50ms}, [&](Communicator& c) {
+    const std::byte byte{};
+    for (int i = 0; c.rank() == 0 && i < 32; ++i) c.send({&byte, 1}, 1);
+    EXPECT_FALSE(fault.raised());
+    for (int i = 0; c.rank() == 0 && i < 1000; ++i) c.send({&byte, 1}, 1);
+  });
+  EXPECT_THAT(fault.message(), testing::AllOf(HasSubstr("rank 1"), HasSubstr("receive")));
+}
+
+TEST(CommunicatorDeathTest, ViewsOfAnotherShapeAreACheck) {
   SelfCommunicator self;
   float values[4] = {};
+  std::byte byte{};
   EXPECT_DEATH(self.all_gather_columns({values, 1, 4}, {values, 1, 3}), "shape");
+  EXPECT_DEATH(self.send({&byte, 1}, 0), "nobody to send to");
+  EXPECT_DEATH(self.receive({&byte, 1}, 0), "nobody to receive from");
+  EXPECT_DEATH(static_cast<void>(row_share(3, 2, 2)), "share");
+}
+
+TEST(RowShare, CoversTheRowsInOrderAndDiffersByOneAtMost) {
+  for (int size = 1; size <= 8; ++size) {
+    for (int64_t rows = 0; rows <= 40; ++rows) {
+      int64_t at = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const RowRange share = row_share(rows, size, rank);
+        EXPECT_EQ(share.begin, at);
+        EXPECT_GE(share.count, rows / size);
+        EXPECT_LE(share.count, (rows + size - 1) / size);
+        at = share.end();
+      }
+      EXPECT_EQ(at, rows);
+    }
+  }
 }
 
 }  // namespace

@@ -21,10 +21,15 @@ def _isa_flags(tree):
     return {f"src/{folders[name]}/": flags.split(";") for name, flags in options if name in folders}
 
 
+def _mpi_flags():
+    listed = subprocess.run(["pkg-config", "--cflags", "ompi-c"], capture_output=True, text=True).stdout
+    return ["-DOMPI_SKIP_MPICXX=1", *listed.replace("-I", "-isystem").split()]
+
+
 class Compiler:
     def __init__(self, tree):
         self.tree = tree
-        self.isa = _isa_flags(tree)
+        self.isa = {**_isa_flags(tree), "src/parallel/mpi/": _mpi_flags()}
         self.closures = {}
         self.tools = {}
 

@@ -143,7 +143,9 @@ class DecoderForCausalLM final : public CausalLM {
 
   size_t step_bytes(int64_t rows) const override {
     const size_t matrices = 5 + capture_.size();  // residual, selected, pooled, received, one of slack; captures
-    return matrices * static_cast<size_t>(rows * model.hidden_size() * 4 + 4096) + rotary_->step_bytes(rows);
+    const size_t reads = 2 * model.layers.size() + 1;
+    return matrices * static_cast<size_t>(rows * model.hidden_size() * 4 + 4096) + reads * ResidualStream::kBytesPerRead +
+           rotary_->step_bytes(rows);
   }
   size_t stage_bytes(int64_t rows, const AttentionBackend& backend, int threads) const override {
     size_t most = 0;

@@ -21,6 +21,8 @@ struct Window {
   MutableActivation out;  // [wanted rows, hidden]
 };
 
+static_assert(sizeof(Window) <= ResidualStream::kBytesPerRead);
+
 const Window& window(std::span<const void* const> peers, int rank) { return *static_cast<const Window*>(peers[static_cast<size_t>(rank)]); }
 
 constexpr int64_t kRowGrain = 4;  // rows a thread claims at least: below that the fork costs more than the rows
@@ -114,7 +116,8 @@ Activation ResidualStream::read_fused(ForwardContext& ctx, const BoundaryPlan& p
   const ParallelGroup &tp = *groups_.tp, &attn = *groups_.attn_tp;
   const int first_attn = groups_.attn_dp->rank * attn.size;  // tp rank of the first of this attn_tp group
   const RowRange own = map_.own(), held = map_.held(), wanted = map_.of(plan.wanted), produced = map_.of(plan.produced);
-  const Window mine{contribution, residual_, norm.output(ctx, wanted.count)};
+  // In step memory: after a fault a peer may still look when this rank has left.
+  const Window& mine = *ctx.memory.step().take<Window>(1) = {contribution, residual_, norm.output(ctx, wanted.count)};
   const std::span<const void* const> peers = tp.communicator->publish(&mine);
   if (peers.empty()) return mine.out.view();  // a fault: the step is void
 

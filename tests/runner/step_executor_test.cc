@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
+#include <random>
 
 #include "scheduler/step_codec.h"
 #include "tests/runner/rig.h"
@@ -121,6 +123,32 @@ TEST(StepExecutor, ARankThatDoesNotComeEndsTheRunWithAMessage) {
     rig.executor().wait(after);
     EXPECT_EQ(after.fault, rig.result().fault) << "nothing runs after a fault";
     barrier.let_go();
+  }
+}
+
+void pull_the_plug(const RigOptions& options, std::mt19937& random) {
+  Rig rig(options);
+  for (int id = 1; id <= 6; ++id) ASSERT_TRUE(rig.scheduler().submit(request(id, 3 + 5 * id, 400)).ok());
+  const auto delay = std::chrono::microseconds(random() % 3000);
+  std::thread killer([&] {
+    std::this_thread::sleep_for(delay);
+    rig.fault().raise("pulled");
+  });
+  while (rig.step()) {
+  }
+  killer.join();
+  EXPECT_EQ(rig.result().fault, "pulled");
+}
+
+TEST(StepExecutor, AFaultAtAnyMomentEndsTheRunInGoodOrder) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 60; ++i) {
+    RigOptions options = options_of(std::array{Topology{.tp_size = 2}, Topology{.tp_size = 4, .dp_attention = 2},
+                                               Topology{.tp_size = 2, .pp_size = 2}}[static_cast<size_t>(i % 3)]);
+    options.boundary_plan = i % 2 == 0 ? "fused" : "reference";
+    options.processes = i % 5 == 0;
+    options.max_total_tokens = 4096;
+    pull_the_plug(options, random);
   }
 }
 

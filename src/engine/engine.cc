@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "api/sampling.h"
 #include "base/clock.h"
@@ -9,10 +10,25 @@
 namespace lamina {
 namespace {
 
-SchedulerConfig scheduler_config(const LoadedModel& loaded, const EngineOptions& options) {
-  const CausalLM& model = loaded.runner->model();
+/// How often an idle engine of several ranks looks whether they live.
+constexpr auto kFaultPoll = std::chrono::milliseconds(100);
+
+std::unique_ptr<StepExecutor> make_executor(RankSet& set, const Topology& topology) {
+  if (set.world) return make_process_executor(topology, set.ranks.front(), *set.world, *set.fault);
+  if (set.ranks.size() > 1) return make_thread_executor(topology, set.ranks, *set.fault);
+  return make_inline_executor(*set.ranks.front().runner);
+}
+
+int plans_in_flight(const StepExecutor& executor, const EngineOptions& options) {
+  return options.max_micro_batches > 0 ? std::min(options.max_micro_batches, executor.depth()) : executor.depth();
+}
+
+SchedulerConfig scheduler_config(const LoadedModel& loaded, const EngineOptions& options, int plans) {
+  const CausalLM& model = loaded.set.ranks.front().runner->model();
   SchedulerConfig config;
   config.kv = {loaded.info.memory.pages, loaded.info.memory.page_size};
+  config.dp_ranks = options.topology.dp_attention;
+  config.plans_in_flight = plans;
   config.max_running_requests = options.max_running_requests;
   config.chunked_prefill_size = options.chunked_prefill_size;
   config.context_length = loaded.info.context_length;
@@ -61,11 +77,21 @@ void RequestStream::set_notify(std::function<void()> notify) {
 }
 
 Engine::Engine(LoadedModel loaded, const EngineOptions& options)
-    : loaded_(std::move(loaded)), scheduler_(scheduler_config(loaded_, options)), thread_([this] { loop(); }) {}
+    : loaded_(std::move(loaded)),
+      executor_(make_executor(loaded_.set, loaded_.info.topology)),
+      depth_(plans_in_flight(*executor_, options)),
+      scheduler_(scheduler_config(loaded_, options, depth_)),
+      thread_([this] { loop(); }) {}
 
 Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options, const LoadProgress& progress) {
   LAMINA_ASSIGN(LoadedModel loaded, load_model(options, progress));
   return std::unique_ptr<Engine>(new Engine(std::move(loaded), options));
+}
+
+Status Engine::run_worker(const EngineOptions& options) {
+  LAMINA_ASSIGN(LoadedModel loaded, load_model(options, {}));
+  RankSet& set = loaded.set;
+  return run_process_worker(set.ranks.front(), *set.world, *set.fault);
 }
 
 Engine::~Engine() {
@@ -91,6 +117,7 @@ Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request, boo
   }
   const int64_t prompt_tokens = static_cast<int64_t>(request.prompt.size());
   const std::lock_guard lock(mutex_);
+  if (const std::string why = fault(); !why.empty()) return error("the engine has failed: ", why);
   if (queue_full != nullptr) *queue_full = scheduler_.queue_full();
   const RequestId id(next_id_++);
   LAMINA_TRY(scheduler_.submit({.id = id,
@@ -120,8 +147,8 @@ void Engine::cancel(RequestId id) {
 EngineStats Engine::stats() {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
-  stats.running = scheduler_.running();
-  stats.waiting = scheduler_.waiting();
+  stats.running = aborted_ ? 0 : scheduler_.running();
+  stats.waiting = aborted_ ? 0 : scheduler_.waiting();
   const KvLedger& ledger = scheduler_.ledger();
   stats.pages_total = ledger.pool().capacity();
   stats.pages_free = ledger.pool().free_pages();
@@ -138,26 +165,75 @@ void Engine::count(const RequestEvent& event) {
 }
 
 void Engine::loop() {
-  StepPlan plan;
-  StepResult result;
-  std::vector<RequestEvent> events;
   std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait(lock, [&] { return stopping_ || !scheduler_.idle(); });
-    if (stopping_) return;
-    scheduler_.next_step(plan);
-    if (plan.empty()) continue;
-    lock.unlock();
-    loaded_.runner->run(plan, result);
-    lock.lock();
-    scheduler_.complete(result, events);
-    for (StepOutput& output : result.outputs) attach(output);
-    ++stats_.steps;
-    for (const RequestEvent& event : events) {
-      count(event);
-      deliver(event);
+  while (await_work(lock)) {
+    submit_plans(lock);
+    if (in_flight_ > 0) take_result(lock);
+  }
+  if (loaded_.set.fault->raised()) abort_all();
+}
+
+bool Engine::await_work(std::unique_lock<std::mutex>& lock) {
+  const RankFault& fault = *loaded_.set.fault;
+  const auto ready = [&] { return stopping_ || fault.raised() || !scheduler_.idle(); };
+  if (loaded_.info.topology.world_size() == 1) {
+    wake_.wait(lock, ready);
+  } else {
+    while (!wake_.wait_for(lock, kFaultPoll, ready)) {
     }
   }
+  return !stopping_ && !fault.raised();
+}
+
+void Engine::submit_plans(std::unique_lock<std::mutex>& lock) {
+  while (in_flight_ < depth_) {
+    scheduler_.next_step(plan_);
+    if (plan_.empty()) return;
+    lock.unlock();
+    executor_->submit(plan_);
+    lock.lock();
+    ++in_flight_;
+  }
+}
+
+void Engine::take_result(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  executor_->wait(result_);
+  lock.lock();
+  --in_flight_;
+  if (!result_.fault.empty()) loaded_.set.fault->raise(result_.fault);
+  if (loaded_.set.fault->raised()) return;  // what the step left may be garbage
+  scheduler_.complete(result_, events_);
+  for (StepOutput& output : result_.outputs) attach(output);
+  ++stats_.steps;
+  for (const RequestEvent& event : events_) {
+    count(event);
+    deliver(event);
+  }
+}
+
+void Engine::abort_all() {
+  std::vector<RequestId> ids;
+  for (const auto& [id, live] : live_) ids.push_back(id);
+  for (const RequestId id : ids) {
+    live_.at(id).next = {};
+    const RequestEvent event{.request = id, .finish = FinishReason::kAbort, .error = fault()};
+    count(event);
+    deliver(event);
+  }
+  aborted_ = true;
+  if (on_fault_) on_fault_();
+}
+
+void Engine::set_on_fault(std::function<void()> notify) {
+  const std::lock_guard lock(mutex_);
+  on_fault_ = std::move(notify);
+  if (aborted_ && on_fault_) on_fault_();
+}
+
+void Engine::set_taps(const std::function<TapSink*(int rank)>& sink_of) {
+  int rank = loaded_.set.first_rank;
+  for (RankResources& resources : loaded_.set.ranks) resources.runner->set_taps(sink_of(rank++));
 }
 
 void Engine::attach(StepOutput& output) {

@@ -1,5 +1,5 @@
 #pragma once
-// The facade: submit, stream, cancel. Owns the model, the scheduler and the one thread that drives them.
+// The facade: submit, stream, cancel. Owns the model on all ranks of this process, the scheduler and the one thread that drives them.
 
 #include <condition_variable>
 #include <deque>
@@ -90,16 +90,29 @@ struct EngineStats {
 
 class Engine {
  public:
-  /// Loads the model and starts the loop. `progress` may be empty.
+  /// Loads the model and starts the loop. `progress` may be empty. Under mpirun: rank 0; the other processes call run_worker().
   static Result<std::unique_ptr<Engine>> start(const EngineOptions& options, const LoadProgress& progress = {});
-  /// Cancels what runs and joins the loop. Streams must be gone.
+  /// The life of a process that is not rank 0: loads its rank and computes until rank 0 ends. An empty error: another process has failed.
+  static Status run_worker(const EngineOptions& options);
+  /// Cancels what runs, joins the loop and lets the other processes end. Streams must be gone.
   ~Engine();
 
   /// Queues a request; refused (naming the field and what is allowed) when it is invalid, can never fit, or the queue is full, in which
-  /// case `queue_full` (when given) is set. Thread-safe.
+  /// case `queue_full` (when given) is set, and always after a fault. Thread-safe.
   Result<std::unique_ptr<RequestStream>> submit(EngineRequest request, bool* queue_full = nullptr);
   /// Ends a request; its stream gets a last event with kAbort. Thread-safe.
   void cancel(RequestId id);
+
+  /// Why the ranks cannot go on: one is gone, or waited in vain for another. Empty while they can; a fault is for ever. Every live request
+  /// gets a last event with kAbort and this text. Thread-safe.
+  std::string fault() const { return loaded_.set.fault->message(); }
+  /// What ends all ranks when it is raised. Thread-safe.
+  RankFault& rank_fault() { return *loaded_.set.fault; }
+  /// `notify` is called once after a fault has ended the live requests (at once if it has): on the engine's thread, must not block.
+  void set_on_fault(std::function<void()> notify);
+
+  /// Gives the runner of each rank of this process, by world rank, the sink of its named intermediates; nullptr: none. While nothing runs.
+  void set_taps(const std::function<TapSink*(int rank)>& sink_of);
 
   EngineStats stats();
   /// Forgets cached prefixes; false, and nothing happens, while requests run or wait.
@@ -125,6 +138,12 @@ class Engine {
 
   Engine(LoadedModel loaded, const EngineOptions& options);
   void loop();
+  /// Waits for something to do; false at the end. `lock` holds mutex_ here and below.
+  bool await_work(std::unique_lock<std::mutex>& lock);
+  /// Keeps as many plans in flight as the ranks take.
+  void submit_plans(std::unique_lock<std::mutex>& lock);
+  void take_result(std::unique_lock<std::mutex>& lock);
+  void abort_all();
   /// Keeps what a step left for a request until its next event.
   void attach(StepOutput& output);
   void count(const RequestEvent& event);
@@ -132,13 +151,21 @@ class Engine {
   void add_text(RequestId id, Live& live, EngineEvent& event);
 
   LoadedModel loaded_;
-  std::mutex mutex_;  // guards scheduler_, live_, stats_, stopping_
+  std::unique_ptr<StepExecutor> executor_;  // ends the other ranks when it goes
+  int depth_ = 1;                           // plans in flight at most
+  std::mutex mutex_;                        // guards scheduler_, live_, stats_, stopping_, aborted_, on_fault_
   std::condition_variable wake_;
   Scheduler scheduler_;
   std::unordered_map<RequestId, Live> live_;
   EngineStats stats_;
   bool stopping_ = false;
+  bool aborted_ = false;  // the live requests have been told of a fault
+  std::function<void()> on_fault_;
   int64_t next_id_ = 1;
+  int in_flight_ = 0;  // the rest belongs to the loop
+  StepPlan plan_;
+  StepResult result_;
+  std::vector<RequestEvent> events_;
   std::thread thread_;
 };
 

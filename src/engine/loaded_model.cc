@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -40,8 +41,16 @@ SamplingParams suggested_params(const GenerationConfig& generation) {
   return params;
 }
 
+/// The ranks of this process before their weights are loaded.
+struct Plans {
+  std::shared_ptr<const ModelSource> source;
+  std::vector<ModelPlan> ranks;
+  std::vector<MemoryPlan> memory;
+};
+
 EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
   EngineInfo info;
+  info.topology = options.topology;
   info.model = std::filesystem::path(options.model + "/").lexically_normal().parent_path().filename().string();
   info.architecture = plan.built.architecture;
   info.dtype = plan.source->dtype;
@@ -51,12 +60,99 @@ EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
   return info;
 }
 
+/// "tp 4, pp 2, dp-attention 2, " without what is 1.
+std::string ranks_text(const Topology& topology) {
+  std::string out;
+  const auto add = [&](const char* name, int size) {
+    if (size > 1) out += cat(name, " ", size, ", ");
+  };
+  add("tp", topology.tp_size);
+  add("pp", topology.pp_size);
+  add("dp-attention", topology.dp_attention);
+  return out;
+}
+
+/// What ranks must have in common.
+std::string identity(const EngineInfo& info) {
+  std::string stages;
+  for (const int layers : info.topology.pp_layer_partition) stages += cat(" ", layers);
+  return cat(info.model, ", ", info.architecture, ", ", torch_dtype_name(info.dtype), ", KV ", torch_dtype_name(info.kv_dtype), ", ",
+             isa_name(info.isa), ", ", ranks_text(info.topology), "layers", stages);
+}
+
+/// Sums over all ranks; those of other processes are planned again for it.
+Status add_totals(const EngineOptions& options, const Plans& plans, const RankSet& set, EngineInfo& info) {
+  const auto add = [&](int rank, const ModelPlan& plan, int64_t kv_bytes) {
+    info.weight_bytes += plan.load.bytes;
+    if (options.topology.dp_rank(rank) == 0) info.kv_bytes_per_token += kv_bytes;
+  };
+  for (int rank = 0; rank < options.topology.world_size(); ++rank) {
+    const size_t own = static_cast<size_t>(rank - set.first_rank);
+    if (own < plans.ranks.size()) {
+      add(rank, plans.ranks[own], plans.memory[own].kv_bytes_per_token);
+      continue;
+    }
+    LAMINA_ASSIGN(ParallelGroups groups, ParallelGroups::planned(options.topology, rank));
+    LAMINA_ASSIGN(const ModelPlan plan, plan_rank(options, plans.source, std::move(groups), rank));
+    const MemoryRequest request = memory_request(options, *plans.source, set.threads_per_rank());
+    add(rank, plan, fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request).kv_bytes_per_token);
+  }
+  return {};
+}
+
+/// All that can be known without reserving memory.
+Status prepare(const EngineOptions& options, LoadedModel& out, Plans& plans) {
+  LAMINA_ASSIGN(plans.source, read_model_source(options, options.load_format != "dummy"));
+  out.config = plans.source->config;
+  LAMINA_ASSIGN(const GenerationConfig generation, load_generation_config(options.model));
+  out.eos_token_ids = stop_token_ids(out.config, generation);
+  out.sampling_defaults = suggested_params(generation);
+  if (const std::string sampling = suggested_sampling(generation); !sampling.empty() && out.set.first_rank == 0) {
+    log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": only serve follows it, where a request is silent"));
+  }
+  LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, out.config));
+  LAMINA_ASSIGN(out.chat_templates, load_templates(options));
+  MemoryRequest request = memory_request(options, *plans.source, out.set.threads_per_rank());
+  if (out.set.world) request.available /= static_cast<uint64_t>(out.set.world->local_size());
+  for (size_t r = 0; r < out.set.groups.size(); ++r) {
+    const int rank = out.set.first_rank + static_cast<int>(r);
+    LAMINA_ASSIGN(ModelPlan plan, plan_rank(options, plans.source, std::move(out.set.groups[r]), rank));
+    plans.memory.push_back(fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request));
+    plans.ranks.push_back(std::move(plan));
+  }
+  LAMINA_TRY(plan_pages(plans.memory, request));
+  out.info = describe(options, plans.ranks.front());
+  out.info.threads = out.set.threads();
+  return add_totals(options, plans, out.set, out.info);
+}
+
+/// Each rank's weights by its own threads, all ranks at once: its memory is then touched first by who reads it.
+Status load_ranks(Plans& plans, RankSet& set, const LoadProgress& progress) {
+  std::vector<Status> loaded(plans.ranks.size());
+  const auto load = [&](size_t r, const LoadProgress& told) { loaded[r] = load_weights(plans.ranks[r], *set.ranks[r].team, told); };
+  std::vector<std::thread> others;
+  for (size_t r = 1; r < loaded.size(); ++r) others.emplace_back([&load, r] { load(r, {}); });
+  load(0, progress);
+  for (std::thread& other : others) other.join();
+  for (const Status& status : loaded) LAMINA_TRY(status);
+  return {};
+}
+
+Status make_runners(Plans& plans, LoadedModel& out) {
+  for (size_t r = 0; r < plans.ranks.size(); ++r) {
+    RankResources& rank = out.set.ranks[r];
+    MemoryPlan memory = plans.memory[r];
+    LAMINA_ASSIGN(rank.runner, ModelRunner::create(std::move(plans.ranks[r]), memory, *rank.team, out.eos_token_ids));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string EngineInfo::start_line() const {
-  return cat("lamina: ", model, ", ", architecture, ", ", torch_dtype_name(dtype), ", ", isa_name(isa), ", ", threads,
-             threads == 1 ? " thread, " : " threads, ", size_string(memory.weight_bytes), " weights, KV ", memory.kv_tokens(),
-             " tokens in ", torch_dtype_name(kv_dtype));
+  return cat("lamina: ", model, ", ", architecture, ", ", torch_dtype_name(dtype), ", ", isa_name(isa), ", ", ranks_text(topology), threads,
+             threads == 1 ? " thread, " : " threads, ", size_string(weight_bytes), " weights, KV ", memory.kv_tokens(), " tokens in ",
+             torch_dtype_name(kv_dtype));
 }
 
 MemoryRequest memory_request(const EngineOptions& options, const ModelSource& source, int threads) {
@@ -76,27 +172,18 @@ MemoryRequest memory_request(const EngineOptions& options, const ModelSource& so
 
 Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress& progress) {
   LAMINA_TRY(validate(options));
-  LAMINA_ASSIGN(ModelPlan plan, make_model_plan(options, options.load_format != "dummy"));
   LoadedModel out;
-  LAMINA_ASSIGN(const GenerationConfig generation, load_generation_config(options.model));
-  out.eos_token_ids = stop_token_ids(plan.source->config, generation);
-  out.sampling_defaults = suggested_params(generation);
-  if (const std::string sampling = suggested_sampling(generation); !sampling.empty()) {
-    log_info(cat(options.model, "/generation_config.json suggests ", sampling, ": only serve follows it, where a request is silent"));
-  }
-  LAMINA_ASSIGN(out.tokenizer, load_tokenizer(options, plan.source->config));
-  LAMINA_ASSIGN(out.chat_templates, load_templates(options));
-  const int cpus = usable_cpus();
-  out.team = std::make_unique<ThreadTeam>(options.threads > 0 ? options.threads : cpus, cpus);
-  out.info = describe(options, plan);
-  out.info.threads = out.team->size();
-  LAMINA_ASSIGN(out.info.memory,
-                plan_memory(*plan.built.model, *plan.backend, plan.load.bytes, memory_request(options, *plan.source, out.info.threads)));
+  LAMINA_ASSIGN(out.set, open_ranks(options));
+  Plans plans;
+  LAMINA_TRY(agree(out.set, prepare(options, out, plans)));
+  LAMINA_TRY(agree_on_build(out.set, identity(out.info)));
+  int32_t& pages = plans.memory.front().pages;
+  if (out.set.world) pages = checked_cast<int32_t>(out.set.world->all_min(pages));
+  out.info.memory = plans.memory.front();
   const auto start = std::chrono::steady_clock::now();
-  LAMINA_TRY(load_weights(plan, *out.team, progress));
+  LAMINA_TRY(agree(out.set, load_ranks(plans, out.set, progress)));
   out.info.load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  out.config = plan.source->config;
-  LAMINA_ASSIGN(out.runner, ModelRunner::create(std::move(plan), out.info.memory, *out.team, out.eos_token_ids));
+  LAMINA_TRY(agree(out.set, make_runners(plans, out)));
   return out;
 }
 

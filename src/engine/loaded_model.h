@@ -8,9 +8,8 @@
 
 #include "api/types.h"
 #include "checkpoint/generation_config.h"
-#include "engine/options.h"
+#include "engine/ranks.h"
 #include "plan/memory.h"
-#include "runner/model_runner.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -23,12 +22,16 @@ struct EngineInfo {
   DType dtype = DType::kBF16;
   DType kv_dtype = DType::kBF16;
   Isa isa = Isa::kRef;
-  int threads = 1;
-  MemoryPlan memory;
+  Topology topology;
+  int threads = 1;                 // of this process, all its ranks together
+  MemoryPlan memory;               // of this process's first rank; pages are those of each rank
+  size_t weight_bytes = 0;         // of all ranks
+  int64_t kv_bytes_per_token = 0;  // of all ranks that hold a token
   int64_t context_length = 0;
   double load_seconds = 0;
 
-  /// "lamina: demo, LlamaForCausalLM, bfloat16, avx512, 2 threads, 11.0 MB weights, KV 24576 tokens in bfloat16"
+  /// "lamina: demo, LlamaForCausalLM, bfloat16, avx512, 2 threads, 11.0 MB weights, KV 24576 tokens in bfloat16"; with several ranks their
+  /// topology stands before the threads.
   std::string start_line() const;
 };
 
@@ -40,8 +43,7 @@ struct LoadedModel {
   std::optional<Tokenizer> tokenizer;  // none when the folder has no tokenizer.json
   ChatTemplates chat_templates;        // none when the folder has none
   EngineInfo info;
-  std::unique_ptr<ThreadTeam> team;
-  std::unique_ptr<ModelRunner> runner;
+  RankSet set;
 };
 
 /// What the memory of a rank with `threads` threads is planned for; all that the machine has is available.
@@ -51,7 +53,8 @@ MemoryRequest memory_request(const EngineOptions& options, const ModelSource& so
 /// are any. `memory_per_rank` bytes: what each rank has; 0: the ranks share this machine's memory.
 Result<Json> inspect_model(const EngineOptions& options, uint64_t memory_per_rank = 0);
 
-/// Refuses before memory for weights is reserved, with one error that names file, tensor, key or flag.
+/// Refuses before memory for weights is reserved, with one error that names file, tensor, key or flag. Under mpirun every process calls
+/// it, and all of them refuse when one does (see agree()).
 Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress& progress);
 
 }  // namespace lamina

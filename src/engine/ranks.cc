@@ -1,0 +1,87 @@
+#include "engine/ranks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/strings.h"
+
+namespace lamina {
+namespace {
+
+/// Equal for equal programs.
+std::string program_digest() {
+  const Result<MappedFile> program = MappedFile::open("/proc/self/exe");
+  if (!program.ok()) return "unknown";
+  const std::span<const uint8_t> bytes = program->bytes();
+  return std::to_string(std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+}
+
+Status check_size(const ProcessWorld& world, const Topology& topology) {
+  if (world.size() == topology.world_size()) return {};
+  return error("mpirun started ", world.size(), " processes, --tp-size ", topology.tp_size, " x --pp-size ", topology.pp_size, " needs ",
+               topology.world_size());
+}
+
+CommunicatorOptions communicator_options(const EngineOptions& options, int threads, int cpus) {
+  return {.deadline = std::chrono::seconds(options.dist_timeout), .threads_of_process = threads, .cpus = cpus};
+}
+
+/// `cpus` and `threads` of one rank.
+RankResources resources(int threads, int cpus) {
+  RankResources out;
+  out.team = std::make_unique<ThreadTeam>(threads, cpus);
+  return out;
+}
+
+Result<RankSet> open_thread_ranks(const EngineOptions& options) {
+  RankSet out;
+  const int world = options.topology.world_size(), cpus = usable_cpus();
+  const int threads = std::max(1, (options.threads > 0 ? options.threads : cpus) / world);
+  for (int rank = 0; rank < world; ++rank) out.ranks.push_back(resources(threads, cpus / world));
+  out.groups = make_thread_groups(options.topology, *out.fault, communicator_options(options, threads * world, cpus));
+  return out;
+}
+
+Result<RankSet> open_process_rank(const EngineOptions& options) {
+  RankSet out;
+  LAMINA_ASSIGN(out.world, open_process_world(*out.fault, communicator_options(options, std::max(1, options.threads), usable_cpus())));
+  LAMINA_TRY(agree(out, check_size(*out.world, options.topology)));
+  out.first_rank = out.world->rank();
+  const int cpus = std::max(1, usable_cpus() / out.world->local_size());
+  out.ranks.push_back(resources(options.threads > 0 ? options.threads : cpus, cpus));
+  const auto connect = [&](std::string_view name, const std::vector<int>& members, int index) {
+    return out.world->connect(name, members, index);
+  };
+  out.groups.push_back(ParallelGroups::connected(options.topology, out.first_rank, connect));
+  return out;
+}
+
+}  // namespace
+
+bool is_worker_process() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return under_mpirun() && rank != nullptr && std::string_view(rank) != "0";
+}
+
+Result<RankSet> open_ranks(const EngineOptions& options) {
+  return under_mpirun() ? open_process_rank(options) : open_thread_ranks(options);
+}
+
+Status agree(const RankSet& set, Status own) {
+  if (!set.world) return own;
+  const int size = set.world->size(), rank = set.world->rank();
+  const int64_t first = set.world->all_min(own.ok() ? size : rank);
+  if (set.fault->raised()) return rank == 0 ? error(set.fault->message()) : Error{};
+  if (first == size) return {};
+  if (first == rank) return first == 0 ? own : error("rank ", first, ": ", own.error().message);
+  return Error{rank == 0 ? cat("rank ", first, " could not start; it has said why") : ""};
+}
+
+Status agree_on_build(const RankSet& set, std::string_view model) {
+  if (!set.world) return {};
+  return agree(set, set.world->all_agree(cat("program ", program_digest(), ", ", model)));
+}
+
+}  // namespace lamina

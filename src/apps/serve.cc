@@ -43,9 +43,11 @@ Status run(const Options& options) {
     if (refusal) server->drain();
   });
   server->run(true);
-  if (!loaded) std::_Exit(0);  // told to stop while loading, which cannot be interrupted and has nothing to lose
+  // Told to stop while loading, which cannot be interrupted and has nothing to lose. Under mpirun it may be told because a rank has died.
+  if (!loaded) std::_Exit(under_mpirun() ? 1 : 0);
   loader.join();
   if (refusal) return *refusal;
+  if (const std::string fault = engine->fault(); !fault.empty()) return Error{fault};
   return {};
 }
 
@@ -63,7 +65,8 @@ void add_serve(CLI::App& app, CommandBody& body) {
   command->add_option("--sampling-defaults", server.sampling_defaults, "model (generation_config.json) | openai");
   command->add_option("--drain-timeout", server.drain_timeout, "seconds that running requests get after SIGTERM");
   command->add_option("--watchdog-timeout", server.watchdog_timeout, "seconds without a step after which /health fails");
-  body_of(*command, body, {.check = [options] { return check(*options); }, .run = [options] { return run(*options); }});
+  body_of(*command, body,
+          {.check = [options] { return check(*options); }, .run = [options] { return run(*options); }, .model = &options->engine});
 }
 
 }  // namespace lamina

@@ -70,6 +70,8 @@ Fault Generation::submit_choice(size_t prompt, int choice) {
   request.sampling.choice = choice;
   bool queue_full = false;
   Result<std::unique_ptr<RequestStream>> stream = context_.engine.submit(std::move(request), &queue_full);
+  if (!stream.ok() && !context_.engine.fault().empty())
+    return ApiError{.status = 503, .message = stream.error().message, .code = "unavailable"};
   if (!stream.ok() && queue_full) return ApiError{.status = 503, .message = stream.error().message, .code = "queue_full"};
   if (!stream.ok()) return ApiError{.message = stream.error().message, .param = std::string(plan_.prompt_field)};
   Answer& answer = answers_[choices_.size()];

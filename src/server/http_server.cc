@@ -39,6 +39,7 @@ struct HttpServer::Impl {
   tcp::acceptor acceptor{io};
   asio::signal_set signals{io};
   asio::steady_timer drain_timer{io};
+  asio::steady_timer stop_timer{io};
   double drain_seconds = 0;
   bool ending = false;
 
@@ -93,6 +94,7 @@ void HttpServer::Impl::stop() {
   acceptor.close(ignored);
   signals.cancel(ignored);
   drain_timer.cancel();
+  stop_timer.cancel();
   connections.abort_all();
 }
 
@@ -134,6 +136,15 @@ void HttpServer::run(bool signals, double drain_seconds) {
 
 void HttpServer::drain(double seconds) {
   asio::post(impl_->io, [impl = impl_.get(), seconds] { impl->begin_drain(seconds); });
+}
+
+void HttpServer::stop_after(double seconds) {
+  asio::post(impl_->io, [impl = impl_.get(), seconds] {
+    impl->stop_timer.expires_after(as_duration(seconds));
+    impl->stop_timer.async_wait([impl](const error_code& ec) {
+      if (!ec) impl->stop();
+    });
+  });
 }
 
 }  // namespace lamina::server

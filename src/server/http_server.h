@@ -50,6 +50,8 @@ class HttpServer {
   /// Lets running requests end and returns from run() then, or when `seconds` are over. Idle connections stay usable meanwhile, so that
   /// the handler can say that it is ending. Thread-safe.
   void drain(double seconds);
+  /// Serves for `seconds` more and returns from run(), whatever runs then; ends a drain that would last longer. Thread-safe.
+  void stop_after(double seconds);
 
  private:
   struct Impl;

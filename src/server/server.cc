@@ -26,6 +26,9 @@ HttpResponse unavailable(std::string_view why) {
   return error_response({.status = 503, .message = std::string(why), .code = "unavailable"});
 }
 
+/// Seconds that clients get to read errors, and health checks to see the 503, before the process ends.
+constexpr double kFaultSeconds = 0.5;
+
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
@@ -36,11 +39,14 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
   return server;
 }
 
-Server::~Server() = default;
+Server::~Server() {
+  if (owned_context_) owned_context_->engine.set_on_fault({});
+}
 
 void Server::serve(Engine& engine) {
   owned_context_ = std::make_unique<ServerContext>(engine, options_);
   context_ = owned_context_.get();
+  engine.set_on_fault([this] { http_->stop_after(kFaultSeconds); });
 }
 
 void Server::run(bool signals) { http_->run(signals, options_.drain_timeout); }
@@ -54,14 +60,18 @@ std::optional<HttpResponse> Server::check_head(const HttpRequest& head) {
     return refusal;
   }
   if (std::optional<HttpResponse> refusal = check_route(head)) return refusal;
-  if (draining_) return unavailable("the server is shutting down");
-  if (!ready()) return unavailable("the server is starting: the model is being loaded");
-  return std::nullopt;
+  const std::string why = unready();
+  return why.empty() ? std::nullopt : std::optional(unavailable(why));
+}
+
+std::string Server::unready() {
+  if (!ready()) return draining_ ? "the server is shutting down" : "the server is starting: the model is being loaded";
+  if (const std::string fault = context_.load()->engine.fault(); !fault.empty()) return cat("the engine has failed: ", fault);
+  return draining_ ? "the server is shutting down" : "";
 }
 
 HttpResponse Server::health() {
-  if (draining_) return unavailable("the server is shutting down");
-  if (!ready()) return unavailable("the server is starting: the model is being loaded");
+  if (const std::string why = unready(); !why.empty()) return unavailable(why);
   if (stalled()) return unavailable(cat("the engine has made no step for ", options_.watchdog_timeout, " seconds while requests run"));
   return {.body = R"({"status":"ok"})"};
 }

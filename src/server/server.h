@@ -20,7 +20,8 @@ class Server final : private HttpHandler {
   ~Server() override;
 
   int port() const { return http_->port(); }
-  /// From now on requests are answered. The engine outlives the server. Thread-safe, once.
+  /// From now on requests are answered. The engine outlives the server. Thread-safe, once. After a fault of the engine everything is
+  /// answered 503, and run() returns half a second later.
   void serve(Engine& engine);
   /// Serves on this thread until drained; with `signals` SIGTERM and SIGINT drain.
   void run(bool signals);
@@ -36,6 +37,8 @@ class Server final : private HttpHandler {
   void answered(const HttpRequest& request, int status) override;
   void draining() override { draining_ = true; }
   HttpResponse health();
+  /// Why nothing is served now; empty when it is.
+  std::string unready();
   bool stalled();
 
   ServerOptions options_;

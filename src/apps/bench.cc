@@ -4,7 +4,6 @@
 
 #include "apps/command.h"
 #include "base/clock.h"
-#include "base/rng.h"
 #include "kernels/ceiling.h"
 
 namespace lamina {
@@ -32,13 +31,6 @@ struct Ceilings {
     peak_gflops = std::max(peak_gflops, kernels::measure_dot_peak(kernels, team) / 1e9);
   }
 };
-
-std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream) {
-  std::vector<TokenId> ids;
-  for (int i = 0; i < length; ++i)
-    ids.push_back(static_cast<TokenId>(uniform(1, stream, static_cast<uint64_t>(i)) * static_cast<double>(vocab)));
-  return ids;
-}
 
 /// Times of the first and the last token over all requests of a batch, in seconds from submit.
 struct Times {
@@ -82,12 +74,11 @@ double prefill_flops(const Engine& engine, int64_t tokens) {
 /// Bytes a decode step reads at least: every weight once (an untied embedding only by row) and the keys and values.
 double decode_bytes(const Engine& engine, int batch, int64_t context) {
   const ModelConfig& config = engine.config();
-  const MemoryPlan& memory = engine.info().memory;
-  double bytes = static_cast<double>(memory.weight_bytes);
+  double bytes = static_cast<double>(engine.info().weight_bytes);
   if (!config.tie_word_embeddings) {
     bytes -= static_cast<double>(config.vocab_size * config.hidden_size) * dtype_bytes(engine.info().dtype);
   }
-  return bytes + static_cast<double>(memory.kv_bytes_per_token) * static_cast<double>(context) * batch;
+  return bytes + static_cast<double>(engine.info().kv_bytes_per_token) * static_cast<double>(context) * batch;
 }
 
 struct Rates {
@@ -102,10 +93,11 @@ Json report(const Options& options, const Engine& engine, const Rates& rates, co
   out.set("class", engine.info().architecture);
   out.set("dtype", torch_dtype_name(engine.info().dtype));
   out.set("isa", isa_name(engine.info().isa));
+  out.set("topology", topology_json(engine.info().topology));
   out.set("threads", engine.info().threads);
   out.set("batch", options.batch);
   out.set("load_s", engine.info().load_seconds);
-  out.set("weight_bytes", engine.info().memory.weight_bytes);
+  out.set("weight_bytes", engine.info().weight_bytes);
   out.set("pp_tokens", options.prefill);
   out.set("pp_tok_s", rates.prefill);
   out.set("pp_gflops", prefill_gflops);
@@ -159,7 +151,9 @@ void add_bench(CLI::App& app, CommandBody& body) {
   command->add_option("--batch", options->batch, "requests decoded at the same time")->check(CLI::Range(1, 4096));
   command->add_option("--rounds", options->rounds, "alternations; rates and ceilings are the best of them")->check(CLI::Range(1, 100));
   accept_json(*command);
-  body_of(*command, body, {.check = [options] { return validate(options->engine); }, .run = [options] { return run(*options); }});
+  body_of(
+      *command, body,
+      {.check = [options] { return validate(options->engine); }, .run = [options] { return run(*options); }, .model = &options->engine});
 }
 
 }  // namespace lamina

@@ -137,7 +137,7 @@ void add_chat(CLI::App& app, CommandBody& body) {
     LAMINA_TRY(validate(options->engine));
     return validate(options->sampling, std::numeric_limits<TokenId>::max());
   };
-  body_of(*command, body, {.check = check, .run = [options] { return run(*options); }});
+  body_of(*command, body, {.check = check, .run = [options] { return run(*options); }, .model = &options->engine});
 }
 
 }  // namespace lamina

@@ -20,6 +20,7 @@ namespace lamina {
 struct CommandBody {
   std::function<Status()> check;  // what the command line alone gets wrong: a usage error
   std::function<Status()> run;
+  const EngineOptions* model = nullptr;  // of a command that runs one: under mpirun the processes but rank 0 only compute for it
 };
 
 /// Makes `chosen` the body when `command` is given.
@@ -34,6 +35,7 @@ void add_inspect(CLI::App& app, CommandBody& body);
 void add_bench(CLI::App& app, CommandBody& body);
 void add_serve(CLI::App& app, CommandBody& body);
 void add_chat(CLI::App& app, CommandBody& body);
+void add_verify(CLI::App& app, CommandBody& body);
 
 /// MODEL and the options that every command which runs a model takes. `options` outlives the parser. `pp_names`: how the command calls
 /// the number of pipeline stages (in `bench` --pp is something else).
@@ -70,5 +72,9 @@ void accept_json(CLI::App& command);
 /// One JSON object on stdout.
 void print_json(const Json& value);
 Json ids_json(const std::vector<TokenId>& ids);
+/// {"tp", "pp", "dp_attention", "ranks"}
+Json topology_json(const Topology& topology);
+/// The same ids for the same arguments.
+std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream);
 
 }  // namespace lamina

@@ -9,6 +9,7 @@
 
 #include "apps/command.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/strings.h"
 
 namespace lamina {
@@ -110,7 +111,7 @@ void add_prompt_command(CLI::App& command, CommandBody& body, Status (*run)(cons
     LAMINA_TRY(validate(options->engine));
     return check_prompt(options->prompt);
   };
-  body_of(command, body, {.check = check, .run = [options, run] { return run(*options); }});
+  body_of(command, body, {.check = check, .run = [options, run] { return run(*options); }, .model = &options->engine});
 }
 
 Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view flag) {
@@ -153,6 +154,22 @@ Json ids_json(const std::vector<TokenId>& ids) {
   Json out = Json::array();
   for (const TokenId id : ids) out.push(Json(int64_t{id}));
   return out;
+}
+
+Json topology_json(const Topology& topology) {
+  Json out;
+  out.set("tp", topology.tp_size);
+  out.set("pp", topology.pp_size);
+  out.set("dp_attention", topology.dp_attention);
+  out.set("ranks", topology.world_size());
+  return out;
+}
+
+std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream) {
+  std::vector<TokenId> ids;
+  for (int i = 0; i < length; ++i)
+    ids.push_back(static_cast<TokenId>(uniform(1, stream, static_cast<uint64_t>(i)) * static_cast<double>(vocab)));
+  return ids;
 }
 
 }  // namespace lamina

@@ -117,7 +117,7 @@ void add_generate(CLI::App& app, CommandBody& body) {
     if (seed->count() > 0) options->sampling.seed = options->seed;
     return run(*options);
   };
-  body_of(*command, body, {.check = [options] { return check(*options); }, .run = start});
+  body_of(*command, body, {.check = [options] { return check(*options); }, .run = start, .model = &options->engine});
 }
 
 }  // namespace lamina

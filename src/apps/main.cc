@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "apps/command.h"
@@ -8,9 +10,6 @@
 #include "base/strings.h"
 
 namespace {
-
-/// Fixed names that are not built yet: a usage error that says so is better than "unknown".
-constexpr const char* kPlanned[] = {"verify"};
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
@@ -25,6 +24,21 @@ std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
   return names;
+}
+
+int run_command(const lamina::CommandBody& body) {
+  if (const lamina::Status status = body.run(); !status.ok()) return fail(kFailed, status.error().message);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail(kFailed, "stdout: the answer could not be written");
+  return 0;
+}
+
+/// A rank other than 0. Signals are for rank 0: it drains, and the others end when it does.
+int run_worker(const lamina::EngineOptions& options) {
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGINT, SIG_IGN);
+  const lamina::Status status = lamina::Engine::run_worker(lamina::with_environment(options));
+  if (!status.ok() && !status.error().message.empty()) fail(kFailed, status.error().message);
+  return status.ok() ? 0 : kFailed;
 }
 
 }  // namespace
@@ -42,11 +56,9 @@ int main(int argc, char** argv) {
   lamina::add_bench(app, body);
   lamina::add_serve(app, body);
   lamina::add_chat(app, body);
+  lamina::add_verify(app, body);
   const std::vector<std::string> commands = command_names(app);
   const std::string_view first = argc > 1 ? argv[1] : "";
-  for (const char* name : kPlanned) {
-    if (first == name) return fail(kUsage, lamina::cat("'", name, "' is not built yet"));
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {
@@ -58,8 +70,11 @@ int main(int argc, char** argv) {
     return fail(kUsage, fault.what());
   }
   if (!body.run) return fail(kUsage, lamina::cat("a command is needed: ", lamina::join(commands, ", ")));
-  if (const lamina::Status status = body.check(); !status.ok()) return fail(kUsage, status.error().message);
-  if (const lamina::Status status = body.run(); !status.ok()) return fail(kFailed, status.error().message);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail(kFailed, "stdout: the answer could not be written");
-  return 0;
+  const bool is_worker = body.model != nullptr && lamina::is_worker_process();
+  if (const lamina::Status status = body.check(); !status.ok()) {
+    return is_worker ? kUsage : fail(kUsage, status.error().message);  // rank 0 says it
+  }
+  const int code = is_worker ? run_worker(*body.model) : run_command(body);
+  if (code != 0 && lamina::under_mpirun()) std::_Exit(code);  // MPI is not finalized when a rank may be gone
+  return code;
 }

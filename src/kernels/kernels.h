@@ -58,8 +58,11 @@ struct Run {
   }
 };
 
+struct QuantisedKernels;  // quantised.h
+
 struct Kernels {
   Isa isa = Isa::kRef;
+  const QuantisedKernels* quantised = nullptr;
 
   // --- matmul -------------------------------------------------------------------------------------------------------------------
   /// Packs rows [row, row + count) of a source matrix (row-major [.., K] of `src_dtype`, `src` = first of these rows) into `packed`;

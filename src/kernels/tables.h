@@ -2,11 +2,14 @@
 // The tables behind kernels::table(); each is defined by its ISA's translation unit.
 
 #include "kernels/kernels.h"
+#include "kernels/quantised.h"
 
 namespace lamina::kernels {
 
 extern const Kernels kRefKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+
+extern const QuantisedKernels kRefQuantised;
 
 }  // namespace lamina::kernels

@@ -158,6 +158,6 @@ struct Avx2 {
 
 }  // namespace
 
-constinit const Kernels kAvx2Kernels = vec::make_table<Avx2>(Isa::kAvx2);
+constinit const Kernels kAvx2Kernels = vec::make_table<Avx2>(Isa::kAvx2, &kRefQuantised);
 
 }  // namespace lamina::kernels

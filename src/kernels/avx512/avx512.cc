@@ -145,6 +145,6 @@ struct Avx512 {
 
 }  // namespace
 
-constinit const Kernels kAvx512Kernels = vec::make_table<Avx512>(Isa::kAvx512);
+constinit const Kernels kAvx512Kernels = vec::make_table<Avx512>(Isa::kAvx512, &kRefQuantised);
 
 }  // namespace lamina::kernels

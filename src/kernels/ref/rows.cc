@@ -112,6 +112,7 @@ namespace lamina::kernels {
 
 constinit const Kernels kRefKernels{
     .isa = Isa::kRef,
+    .quantised = &kRefQuantised,
     .pack_rows = ref::pack_rows,
     .unpack_row = ref::unpack_row,
     .matmul_panels = ref::matmul_panels,

@@ -47,9 +47,10 @@ double dot_burst(int64_t rounds) {
 }
 
 template <class V>
-constexpr Kernels make_table(Isa isa) {
+constexpr Kernels make_table(Isa isa, const QuantisedKernels* quantised) {
   return {
       .isa = isa,
+      .quantised = quantised,
       .pack_rows = pack_rows<V>,
       .unpack_row = unpack_row<V>,
       .matmul_panels = matmul_panels<V>,

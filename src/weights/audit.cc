@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/strings.h"
 #include "weights/loader.h"
@@ -21,16 +22,25 @@ struct Sources {
   std::vector<const TensorInfo*> parts;
 };
 
+bool is_absent(const Sources& sources) {
+  return sources.param->optional && sources.whole == nullptr &&
+         std::ranges::all_of(sources.parts, [](const TensorInfo* part) { return part == nullptr; });
+}
+
+std::string module_of(std::string_view tensor) { return std::string(tensor.substr(0, tensor.rfind('.'))); }
+
 class Auditor {
  public:
-  Auditor(const ParamList& params, const NameMap& names, LoadScope scope) : names_(names), scope_(scope) {
+  Auditor(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names, LoadScope scope)
+      : checkpoint_(checkpoint), names_(names), scope_(scope) {
     sources_.reserve(params.all().size());
     for (const auto& param : params.all()) {
       const size_t index = sources_.size();
       sources_.push_back({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())});
-      for (int part = 0; part < static_cast<int>(param->parts.size()); ++part) slots_[param->part_name(part)] = {index, part};
-      slots_[param->name] = {index, kWhole};
+      for (int part = 0; part < static_cast<int>(param->parts.size()); ++part) own(param->part_name(part), {index, part});
+      own(param->name, {index, kWhole});
     }
+    add_aliases();
   }
 
   void take(const TensorInfo& tensor) {
@@ -42,6 +52,8 @@ class Auditor {
       report_.skipped.push_back({tensor.name, *std::move(reason)});
     } else if (tensor.elements() == 0) {
       report_.skipped.push_back({tensor.name, "empty"});
+    } else if (is_idle_bias(tensor)) {
+      report_.skipped.push_back({tensor.name, "a bias of zeros: this layer has none"});
     } else {
       report_.unexpected.push_back(tensor.name);
     }
@@ -49,7 +61,7 @@ class Auditor {
 
   void finish() {
     for (const Sources& s : sources_) {
-      if (s.whole != nullptr) continue;
+      if (s.whole != nullptr || is_absent(s)) continue;
       for (size_t part = 0; part < s.parts.size(); ++part) {
         if (s.parts[part] == nullptr) report_.missing.push_back(s.param->part_name(static_cast<int>(part)));
       }
@@ -64,6 +76,28 @@ class Auditor {
     size_t source;
     int part;
   };
+
+  void own(const std::string& name, Slot slot) {
+    slots_[name] = slot;
+    modules_.insert(module_of(name));
+  }
+
+  /// Further spellings, unless a parameter has that name: what a layer owns is never read as something else.
+  void add_aliases() {
+    std::vector<std::pair<std::string, Slot>> further;
+    for (const auto& [name, slot] : slots_) {
+      for (const std::string& alias : sources_[slot.source].param->aliases) further.emplace_back(Param::with_leaf(name, alias), slot);
+    }
+    for (auto& [name, slot] : further) slots_.emplace(std::move(name), slot);
+  }
+
+  /// GPTQ writers give every layer a bias; of a layer without one it must change nothing.
+  bool is_idle_bias(const TensorInfo& tensor) const {
+    constexpr int64_t kLongest = int64_t{1} << 24;
+    if (!tensor.name.ends_with(".bias") || tensor.elements() > kLongest) return false;
+    if (!modules_.contains(module_of(names_.rename(tensor.name))) && !modules_.contains(module_of(tensor.name))) return false;
+    return std::ranges::all_of(checkpoint_.data(tensor), [](uint8_t byte) { return byte == 0; });
+  }
 
   const Slot* find(const std::string& name) const {
     const auto found = slots_.find(name);
@@ -83,23 +117,25 @@ class Auditor {
       return;
     }
     (slot.part == kWhole ? s.whole : s.parts[static_cast<size_t>(slot.part)]) = &tensor;
-    const std::vector<int64_t> wanted = s.param->on_disk_shape(slot.part);
-    if (tensor.shape == wanted) {
+    if (s.param->fits(tensor.shape, slot.part)) {
       ++report_.loaded_tensors;
     } else {
+      const std::vector<int64_t> wanted = s.param->on_disk_shape(slot.part);
       report_.misshaped.push_back(cat(tensor.name, ": file has ", shape_string(tensor.shape), ", the model needs ", shape_string(wanted)));
     }
   }
 
+  const Checkpoint& checkpoint_;
   const NameMap& names_;
   LoadScope scope_;
   std::vector<Sources> sources_;
   std::unordered_map<std::string, Slot> slots_;
+  std::unordered_set<std::string> modules_;  // that own parameters
   AuditReport report_;
 };
 
 Auditor audited(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names, LoadScope scope) {
-  Auditor auditor(params, names, scope);
+  Auditor auditor(checkpoint, params, names, scope);
   for (const TensorInfo& tensor : checkpoint.tensors()) auditor.take(tensor);
   auditor.finish();
   return auditor;
@@ -109,6 +145,7 @@ Auditor audited(const Checkpoint& checkpoint, const ParamList& params, const Nam
 Result<ParamLoad> cut_pieces(const Sources& sources) {
   const Param& param = *sources.param;
   ParamLoad load{sources.param, {}};
+  if (is_absent(sources)) return load;
   LAMINA_ASSIGN(const ShardCut cols, cut(param.is_vector() ? kOneColumn : param.cols, param.name));
   int64_t fused_row = 0;
   int64_t local_row = 0;
@@ -131,6 +168,7 @@ Result<ParamLoad> cut_pieces(const Sources& sources) {
 
 Status plan_types(const Sources& sources) {
   std::vector<const TensorInfo*> tensors = sources.parts;
+  if (is_absent(sources)) tensors.clear();
   if (sources.whole != nullptr) tensors = {sources.whole};
   std::vector<DType> types;
   for (const TensorInfo* tensor : tensors) {
@@ -188,7 +226,9 @@ Result<LoadPlan> plan_dummy(ParamList& params, DType dtype) {
   LoadPlan plan;
   plan.params = &params;
   for (const auto& param : params.all()) {
-    LAMINA_TRY(param->store->plan({dtype}, param->name));
+    std::vector<DType> types;
+    if (!param->optional) types.push_back(param->is_plain() ? dtype : param->store->dummy().dtype);
+    LAMINA_TRY(param->store->plan(types, param->name));
     LAMINA_TRY(add_load({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())}, plan));
   }
   plan.bytes = params.bytes();

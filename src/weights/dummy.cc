@@ -48,10 +48,40 @@ void fill_row(uint64_t row_key, int64_t col, int64_t count, uint16_t* out) {
   }
 }
 
+/// A tensor of codes or scales: bits by the place on disk.
+void put_bits(Param& param, const LoadPiece& piece, std::string_view name) {
+  const DummyBits bits = param.store->dummy();
+  const DiskRect rect = disk_rect(param, piece);
+  const int64_t bytes = rect.cols * dtype_bytes(bits.dtype);
+  std::vector<uint32_t> values(static_cast<size_t>(rect.rows * bytes + 3) / 4);
+  auto* out = reinterpret_cast<uint8_t*>(values.data());
+  for (int64_t r = 0; r < rect.rows; ++r) {
+    const uint64_t row_key = mix(hash_name(name) + static_cast<uint64_t>(rect.row + r) + 1);
+    const int64_t begin = rect.col * dtype_bytes(bits.dtype);
+    for (int64_t at = begin; at < begin + bytes;) {
+      const int64_t skip = at % 4, count = std::min(4 - skip, begin + bytes - at);
+      const uint32_t word = (static_cast<uint32_t>(mix(row_key + static_cast<uint64_t>(at / 4))) & bits.keep) | bits.set;
+      std::memcpy(out, reinterpret_cast<const uint8_t*>(&word) + skip, static_cast<size_t>(count));
+      out += count, at += count;
+    }
+  }
+  param.store->put(piece.local_row, {.data = values.data(),
+                                     .dtype = bits.dtype,
+                                     .rows = rect.rows,
+                                     .cols = rect.cols,
+                                     .stride = rect.cols,
+                                     .part = piece.part,
+                                     .count = piece.rows,
+                                     .first_row = piece.source_row,
+                                     .first_col = piece.source_col,
+                                     .tensor = name});
+}
+
 }  // namespace
 
 void put_dummy(Param& param, const LoadPiece& piece) {
   const std::string name = param.part_name(piece.part);
+  if (!param.is_plain()) return put_bits(param, piece, name);
   const uint64_t key = hash_name(name);
   if (param.is_vector()) {
     std::vector<uint16_t> values(static_cast<size_t>(piece.rows));

@@ -21,9 +21,25 @@ struct Task {
   int64_t begin = 0, end = 0;  // local rows
 };
 
-int64_t row_bytes(const LoadPiece& piece) { return piece.cols * (piece.tensor == nullptr ? 2 : dtype_bytes(piece.tensor->dtype)); }
+DType source_dtype(const Param& param, const LoadPiece& piece) {
+  if (piece.tensor != nullptr) return piece.tensor->dtype;
+  return param.is_plain() ? DType::kBF16 : param.store->dummy().dtype;
+}
 
-size_t source_bytes(const LoadPiece& piece) { return static_cast<size_t>(piece.rows * row_bytes(piece)); }
+size_t source_bytes(const Param& param, const LoadPiece& piece) {
+  const DiskRect rect = disk_rect(param, piece);
+  return static_cast<size_t>(rect.rows * rect.cols * dtype_bytes(source_dtype(param, piece)));
+}
+
+/// Local rows that one task of `load` fills. A tensor whose rows are not the matrix's is read as a whole: a run of its columns is spread
+/// over all of its pages.
+int64_t task_rows(const ParamLoad& load) {
+  const LoadPiece& last = load.pieces.back();
+  if (load.param->dims().front().axis != DiskDim::Axis::kRows) return last.local_row + last.rows;
+  const int64_t grain = load.param->store->row_grain();
+  const int64_t row_bytes = std::max<int64_t>(1, static_cast<int64_t>(source_bytes(*load.param, last)) / last.rows);
+  return std::max<int64_t>(1, static_cast<int64_t>(kTaskBytes) / row_bytes / grain) * grain;
+}
 
 /// The part of `piece` that falls into the task's rows; rows == 0 when none does.
 LoadPiece clip(const LoadPiece& piece, const Task& task) {
@@ -44,11 +60,11 @@ void for_pieces(const Task& task, F f) {
   }
 }
 
-/// Tasks in the order of their parameters' first bytes in the files.
-std::vector<Task> cut_tasks(const LoadPlan& plan) {
+/// Tasks of the stores that go first, or of the others, in the order of their parameters' first bytes in the files.
+std::vector<Task> cut_tasks(const LoadPlan& plan, bool first) {
   std::vector<const ParamLoad*> loads;
   for (const ParamLoad& load : plan.loads) {
-    if (!load.pieces.empty()) loads.push_back(&load);
+    if (!load.pieces.empty() && load.param->store->goes_first() == first) loads.push_back(&load);
   }
   std::stable_sort(loads.begin(), loads.end(), [](const ParamLoad* a, const ParamLoad* b) {
     const TensorInfo* left = a->pieces.front().tensor;
@@ -60,9 +76,7 @@ std::vector<Task> cut_tasks(const LoadPlan& plan) {
   for (const ParamLoad* load : loads) {
     const LoadPiece& last = load->pieces.back();
     const int64_t rows = last.local_row + last.rows;
-    const int64_t grain = load->param->store->row_grain();
-    const int64_t grains = static_cast<int64_t>(kTaskBytes) / std::max<int64_t>(1, row_bytes(last) * grain);
-    const int64_t step = std::max<int64_t>(1, grains) * grain;
+    const int64_t step = task_rows(*load);
     for (int64_t row = 0; row < rows; row += step) tasks.push_back({load, row, std::min(rows, row + step)});
   }
   return tasks;
@@ -92,14 +106,14 @@ class Reader {
   size_t fill(size_t index, size_t ahead) const {
     if (index + ahead < tasks_.size()) {
       for_pieces(tasks_[index + ahead], [&](const LoadPiece& piece) {
-        const Range range = range_of(piece);
+        const Range range = range_of(*piece.tensor, disk_rect(*tasks_[index + ahead].load->param, piece));
         checkpoint_.file(piece.tensor->file).will_need(range.begin, range.length);
       });
     }
     size_t bytes = 0;
     for_pieces(tasks_[index], [&](const LoadPiece& piece) {
       put(*tasks_[index].load->param, piece);
-      bytes += source_bytes(piece);
+      bytes += source_bytes(*tasks_[index].load->param, piece);
     });
     return bytes;
   }
@@ -109,13 +123,11 @@ class Reader {
     uint64_t begin, length;
   };
 
-  static int64_t stride(const TensorInfo& tensor) { return tensor.shape.size() < 2 ? 1 : tensor.shape[1]; }
-
-  /// Bytes of the file from the first to the last element of a piece.
-  static Range range_of(const LoadPiece& piece) {
-    const TensorInfo& tensor = *piece.tensor;
-    const int64_t first = piece.source_row * stride(tensor) + piece.source_col;
-    const int64_t count = (piece.rows - 1) * stride(tensor) + piece.cols;
+  /// Bytes of the file from the first to the last element of a rectangle.
+  static Range range_of(const TensorInfo& tensor, const DiskRect& rect) {
+    const int64_t stride = disk_stride(tensor);
+    const int64_t first = rect.row * stride + rect.col;
+    const int64_t count = (rect.rows - 1) * stride + rect.cols;
     const int64_t element = dtype_bytes(tensor.dtype);
     return {tensor.begin + static_cast<uint64_t>(first * element), static_cast<uint64_t>(count * element)};
   }
@@ -123,9 +135,19 @@ class Reader {
   void put(Param& param, const LoadPiece& piece) const {
     const TensorInfo& tensor = *piece.tensor;
     const MappedFile& file = checkpoint_.file(tensor.file);
-    const Range range = range_of(piece);
+    const DiskRect rect = disk_rect(param, piece);
+    const Range range = range_of(tensor, rect);
     LAMINA_CHECK(range.begin + range.length <= tensor.end, "rows outside the tensor");
-    param.store->put(piece.local_row, {file.bytes().data() + range.begin, tensor.dtype, piece.rows, piece.cols, stride(tensor)});
+    param.store->put(piece.local_row, {.data = file.bytes().data() + range.begin,
+                                       .dtype = tensor.dtype,
+                                       .rows = rect.rows,
+                                       .cols = rect.cols,
+                                       .stride = disk_stride(tensor),
+                                       .part = piece.part,
+                                       .count = piece.rows,
+                                       .first_row = piece.source_row,
+                                       .first_col = piece.source_col,
+                                       .tensor = tensor.name});
     const uint64_t begin = range.begin - std::min(range.begin, kFaultAround);
     file.drop(begin, range.begin + range.length + kFaultAround - begin);
   }
@@ -134,24 +156,58 @@ class Reader {
   const std::vector<Task>& tasks_;
 };
 
-/// Runs fill(task index) -> bytes on all threads; thread 0 tells `progress`.
-template <class Fill>
-void run_tasks(const LoadPlan& plan, const std::vector<Task>& tasks, ThreadTeam& team, const LoadProgress& progress, Fill fill) {
-  size_t total = 0;
-  for (const ParamLoad& load : plan.loads) {
-    for (const LoadPiece& piece : load.pieces) total += source_bytes(piece);
-  }
-  std::atomic<size_t> done = 0;
-  team.parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) {
-      done += fill(static_cast<size_t>(i));
-      if (thread == 0 && progress) progress(done, total);
+/// Counts what is done; the calling thread tells `progress`.
+class Meter {
+ public:
+  Meter(const LoadPlan& plan, const LoadProgress& progress) : progress_(progress) {
+    for (const ParamLoad& load : plan.loads) {
+      for (const LoadPiece& piece : load.pieces) total_ += source_bytes(*load.param, piece);
     }
-  });
-  if (progress) progress(total, total);
+  }
+  void add(size_t bytes, int thread) {
+    done_ += bytes;
+    if (thread == 0 && progress_) progress_(done_, total_);
+  }
+  void end() const {
+    if (progress_) progress_(total_, total_);
+  }
+
+ private:
+  const LoadProgress& progress_;
+  size_t total_ = 0;
+  std::atomic<size_t> done_ = 0;
+};
+
+/// Runs fill(tasks, task index) -> bytes on all threads, first for the stores that go first; each half ends with finish().
+template <class Fill>
+Status run_tasks(const LoadPlan& plan, ThreadTeam& team, const LoadProgress& progress, Fill fill) {
+  Meter meter(plan, progress);
+  for (const bool first : {true, false}) {
+    const std::vector<Task> tasks = cut_tasks(plan, first);
+    team.parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t i = begin; i < end; ++i) meter.add(fill(tasks, static_cast<size_t>(i)), thread);
+    });
+    for (const ParamLoad& load : plan.loads) {
+      if (load.param->store->goes_first() == first) LAMINA_TRY(load.param->store->finish());
+    }
+  }
+  meter.end();
+  return {};
 }
 
 }  // namespace
+
+DiskRect disk_rect(const Param& param, const LoadPiece& piece) {
+  DiskRange ranges[2] = {{0, 1}, {0, 1}};
+  size_t i = 0;
+  for (const DiskDim& dim : param.dims()) {
+    const bool by_rows = dim.axis == DiskDim::Axis::kRows;
+    ranges[i++] = dim.units(by_rows ? piece.source_row : piece.source_col, by_rows ? piece.rows : piece.cols);
+  }
+  return {.row = ranges[0].begin, .col = ranges[1].begin, .rows = ranges[0].count, .cols = ranges[1].count};
+}
+
+int64_t disk_stride(const TensorInfo& tensor) { return tensor.shape.size() < 2 ? 1 : tensor.shape[1]; }
 
 Status check_weights_fit(size_t needed, uint64_t available) {
   if (needed <= available) return {};
@@ -161,25 +217,21 @@ Status check_weights_fit(size_t needed, uint64_t available) {
 Status execute_load(const LoadPlan& plan, const Checkpoint& checkpoint, ThreadTeam& team, const LoadProgress& progress) {
   LAMINA_TRY(check_unchanged(checkpoint));
   LAMINA_TRY(reserve(plan));
-  const std::vector<Task> tasks = cut_tasks(plan);
-  const Reader reader(checkpoint, tasks);
   const auto ahead = static_cast<size_t>(team.size());
-  run_tasks(plan, tasks, team, progress, [&](size_t i) { return reader.fill(i, ahead); });
-  return {};
+  return run_tasks(plan, team, progress,
+                   [&](const std::vector<Task>& tasks, size_t i) { return Reader(checkpoint, tasks).fill(i, ahead); });
 }
 
 Status execute_dummy(const LoadPlan& plan, ThreadTeam& team) {
   LAMINA_TRY(reserve(plan));
-  const std::vector<Task> tasks = cut_tasks(plan);
-  run_tasks(plan, tasks, team, {}, [&](size_t i) {
+  return run_tasks(plan, team, {}, [&](const std::vector<Task>& tasks, size_t i) {
     size_t bytes = 0;
     for_pieces(tasks[i], [&](const LoadPiece& piece) {
       put_dummy(*tasks[i].load->param, piece);
-      bytes += source_bytes(piece);
+      bytes += source_bytes(*tasks[i].load->param, piece);
     });
     return bytes;
   });
-  return {};
 }
 
 }  // namespace lamina

@@ -13,7 +13,7 @@
 
 namespace lamina {
 
-/// One rectangle of a source tensor that fills local rows of a parameter, all of its local columns.
+/// The rows of a source that fill local rows of a parameter, all of its local columns; counted in elements of the matrix.
 struct LoadPiece {
   const TensorInfo* tensor = nullptr;      // null in a dummy plan
   int part = 0;                            // of the parameter
@@ -21,6 +21,15 @@ struct LoadPiece {
   int64_t rows = 0, cols = 0;              // cols is 1 for a vector
   int64_t local_row = 0;
 };
+
+/// Where a piece lies in its tensor, which counts as [n, 1] when it has one dimension or none.
+struct DiskRect {
+  int64_t row = 0, col = 0;
+  int64_t rows = 0, cols = 0;
+};
+DiskRect disk_rect(const Param& param, const LoadPiece& piece);
+/// Elements from row to row of a tensor.
+int64_t disk_stride(const TensorInfo& tensor);
 
 struct ParamLoad {
   Param* param = nullptr;

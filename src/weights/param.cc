@@ -6,35 +6,73 @@
 
 namespace lamina {
 
+std::vector<DiskDim> Param::dims() const {
+  if (!disk.empty()) return disk;
+  if (is_vector()) return {DiskDim::rows()};
+  return {DiskDim::rows(), DiskDim::cols()};
+}
+
 std::vector<int64_t> Param::on_disk_shape(int part) const {
   int64_t rows = 0;
   if (part >= 0)
     rows = parts[static_cast<size_t>(part)].rows.on_disk().value;
   else
     for (const ParamPart& p : parts) rows += p.rows.on_disk().value;
-  if (is_vector()) return {rows};
-  return {rows, cols.on_disk().value};
+  std::vector<int64_t> shape;
+  for (const DiskDim& dim : dims()) {
+    shape.push_back(dim.units(0, dim.axis == DiskDim::Axis::kRows ? rows : cols.on_disk().value).count);
+  }
+  return shape;
+}
+
+bool Param::fits(const std::vector<int64_t>& shape, int part) const {
+  const std::vector<int64_t> whole = on_disk_shape(part);
+  if (shape == whole) return true;
+  std::vector<int64_t> without;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    if (whole[i] != 1 || dims()[i].axis != DiskDim::Axis::kNone) without.push_back(whole[i]);
+  }
+  return shape == without;
 }
 
 int64_t Param::on_disk_elements() const {
-  int64_t elements = 1;
-  for (const int64_t extent : on_disk_shape(-1)) elements *= extent;
+  int64_t elements = 0;
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    int64_t of_part = 1;
+    for (const int64_t extent : on_disk_shape(part)) of_part *= extent;
+    elements += of_part;
+  }
   return elements;
 }
 
 namespace {
 
-/// The shape of `param` when each dimension counts `extent` of its cut.
+/// The shape of `param` when each dimension counts `extent` (a run of elements) of its cut; tensors without rows stand one below the other.
 template <class F>
 Result<std::vector<int64_t>> shape_of(const Param& param, F extent) {
-  int64_t rows = 0;
-  for (const ParamPart& part : param.parts) {
-    LAMINA_ASSIGN(const ShardCut share, cut(part.rows, param.name));
-    rows += extent(share);
+  ShardCut cols;
+  if (!param.is_vector()) {
+    LAMINA_ASSIGN(cols, cut(param.cols, param.name));
   }
-  if (param.is_vector()) return std::vector<int64_t>{rows};
-  LAMINA_ASSIGN(const ShardCut share, cut(param.cols, param.name));
-  return std::vector<int64_t>{rows, extent(share)};
+  std::vector<int64_t> shape;
+  bool by_rows = false;
+  for (const DiskDim& dim : param.dims()) {
+    if (dim.axis != DiskDim::Axis::kRows) {
+      const DiskRange run = extent(cols);
+      shape.push_back(dim.units(run.begin, run.count).count);
+      continue;
+    }
+    by_rows = true;
+    int64_t rows = 0;
+    for (const ParamPart& part : param.parts) {
+      LAMINA_ASSIGN(const ShardCut share, cut(part.rows, param.name));
+      const DiskRange run = extent(share);
+      rows += dim.units(run.begin, run.count).count;
+    }
+    shape.push_back(rows);
+  }
+  if (!by_rows && param.parts.size() > 1) shape.insert(shape.begin(), static_cast<int64_t>(param.parts.size()));
+  return shape;
 }
 
 float to_f32(const uint8_t* element, DType dtype) {
@@ -51,11 +89,11 @@ float to_f32(const uint8_t* element, DType dtype) {
 }  // namespace
 
 Result<std::vector<int64_t>> Param::local_shape() const {
-  return shape_of(*this, [](const ShardCut& share) { return share.local.value; });
+  return shape_of(*this, [](const ShardCut& share) { return DiskRange{share.begin, share.local.value}; });
 }
 
 Result<std::vector<int64_t>> Param::global_shape() const {
-  return shape_of(*this, [](const ShardCut& share) { return share.global.value; });
+  return shape_of(*this, [](const ShardCut& share) { return DiskRange{0, share.global.value}; });
 }
 
 std::string Param::part_name(int part) const {
@@ -64,6 +102,11 @@ std::string Param::part_name(int part) const {
   if (module.empty() || leaf == std::string::npos || leaf == 0) return name;
   const size_t dot = name.rfind('.', leaf - 1);
   return cat(dot == std::string::npos ? "" : name.substr(0, dot + 1), module, name.substr(leaf));
+}
+
+std::string Param::with_leaf(std::string_view tensor, std::string_view leaf) {
+  const size_t dot = tensor.rfind('.');
+  return cat(dot == std::string_view::npos ? "" : tensor.substr(0, dot + 1), leaf);
 }
 
 Param& ParamList::add(Param param) {

@@ -13,20 +13,36 @@
 
 namespace lamina {
 
-/// Rows of a source tensor, cut to this rank's columns: `rows` rows of `cols` elements, `stride` elements apart.
+/// A rectangle of a source tensor, cut to this rank: `rows` rows of `cols` elements, `stride` elements apart. For a plain parameter these
+/// are rows and columns of the matrix; what else a tensor can be its Param::disk says.
 struct SourceRows {
   const void* data = nullptr;
   DType dtype = DType::kF32;
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t stride = 0;
+  // Which elements of the matrix they are about, counted in the source tensor: `count` rows from first_row on, all local columns from
+  // first_col on. The first unit may begin before them.
+  int part = 0;  // of the parameter
+  int64_t count = 0;
+  int64_t first_row = 0;
+  int64_t first_col = 0;
+  std::string_view tensor;  // its name
+};
+
+/// What `--load-format dummy` puts into a tensor that is no plain one: (random & keep) | set, for each 32 bits.
+struct DummyBits {
+  DType dtype = DType::kI32;
+  uint32_t keep = 0;
+  uint32_t set = 0;
 };
 
 /// Where a parameter's values end up; formats and layers choose it. Two phases: plan (no memory), then fill.
 class ParamStore {
  public:
   virtual ~ParamStore() = default;
-  /// Fixes the storage type from the source tensors' types. No memory yet. An error names `param` and the type it cannot take.
+  /// Fixes the storage type from the source tensors' types (none: an optional parameter that the checkpoint lacks). No memory yet. An error
+  /// names `param` and the type it cannot take.
   virtual Status plan(const std::vector<DType>& sources, std::string_view param) = 0;
   /// Bytes of memory it needs; after plan().
   virtual size_t bytes() const = 0;
@@ -35,8 +51,13 @@ class ParamStore {
   virtual void bind(uint8_t* memory) = 0;
   /// Rows per unit that one thread must fill alone (32 for panels, else 1).
   virtual int64_t row_grain() const = 0;
-  /// Copies source rows to local rows [row, row + source.rows). Concurrent calls touch different grains.
+  /// Takes what `source` says about local rows from `row` on. Concurrent calls touch different grains.
   virtual void put(int64_t row, const SourceRows& source) = 0;
+  /// Whether it is filled and finished before the stores of which this is false: they read what it holds (g_idx).
+  virtual bool goes_first() const { return false; }
+  /// After the last put. An error names the tensor and the value that cannot be right.
+  virtual Status finish() { return {}; }
+  virtual DummyBits dummy() const { return {}; }
 };
 
 /// One source of a parameter along dim 0: q_proj of qkv_proj. A plain parameter has one part whose `module` is empty.
@@ -50,17 +71,27 @@ struct Param {
   std::vector<ParamPart> parts;  // in order of their local rows
   ShardDim cols;                 // dim 1; units == 0 for a vector
   std::unique_ptr<ParamStore> store;
+  std::vector<DiskDim> disk = {};         // of the tensor on disk, at most two; empty: [rows, cols], or [rows] for a vector
+  std::vector<std::string> aliases = {};  // further spellings of the last component of `name`
+  bool optional = false;                  // a checkpoint may lack it, all of its parts
 
   bool is_vector() const { return cols.units == 0; }
+  bool is_plain() const { return disk.empty(); }
+  /// Dimensions of the tensor on disk.
+  std::vector<DiskDim> dims() const;
   /// On-disk shape of a part, or of the fused tensor when part is -1.
   std::vector<int64_t> on_disk_shape(int part) const;
+  /// Whether a tensor of this shape can be the part: dimensions of fixed extent 1 may be left out.
+  bool fits(const std::vector<int64_t>& shape, int part) const;
   /// Elements on disk over all parts (what the published parameter total counts).
   int64_t on_disk_elements() const;
-  /// Local rows (padding included) and columns.
+  /// Local rows (padding included) and columns; of a packed parameter what they take on disk, all parts together.
   Result<std::vector<int64_t>> local_shape() const;
   Result<std::vector<int64_t>> global_shape() const;
   /// The tensor name of a part on disk: "model.layers.0.self_attn.q_proj.weight".
   std::string part_name(int part) const;
+  /// `tensor` with its last component replaced.
+  static std::string with_leaf(std::string_view tensor, std::string_view leaf);
 };
 
 /// Owns every parameter of a model, in declaration order, and the one block of memory they lie in. Layers keep pointers to stores; the list

@@ -58,6 +58,12 @@ ShardCut cut_vocab(const ShardDim& dim, int64_t size, int64_t rank) {
 
 }  // namespace
 
+DiskRange DiskDim::units(int64_t begin, int64_t count) const {
+  if (axis == Axis::kNone) return {0, num};
+  const int64_t first = begin * num / den;
+  return {first, ((begin + count) * num + den - 1) / den - first};
+}
+
 Result<ShardCut> cut(const ShardDim& dim, std::string_view what) {
   LAMINA_CHECK(dim.units >= 0 && dim.unit >= 1, "a dimension has no negative size");
   const int64_t size = dim.group == nullptr ? 1 : dim.group->size;

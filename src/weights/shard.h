@@ -52,6 +52,33 @@ struct ShardCut {
   int replicas = 1;   // ranks that hold the same rows
 };
 
+/// A run of units.
+struct DiskRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
+/// What a dimension of a tensor on disk counts along an axis of the matrix it belongs to: elements, words that hold several of them, or
+/// blocks that share a value. Element e begins in unit e * num / den, rounded down: 1/8 for 4-bit codes in 32-bit words, 3/32 for 3-bit
+/// ones, 1/128 for blocks of 128.
+struct DiskDim {
+  enum class Axis { kRows, kCols, kNone };
+  Axis axis = Axis::kRows;
+  int64_t num = 1;  // kNone: the extent, whatever the matrix
+  int64_t den = 1;
+
+  static DiskDim rows() { return {Axis::kRows}; }
+  static DiskDim cols() { return {Axis::kCols}; }
+  static DiskDim fixed(int64_t extent) { return {Axis::kNone, extent}; }
+  /// Codes of `bits` bits in a stream of words of `word` bits.
+  static DiskDim packed(Axis axis, int bits, int word) { return {axis, bits, word}; }
+  /// Blocks of `size` elements; 0: one for all.
+  static DiskDim blocks(Axis axis, int64_t size) { return size > 0 ? DiskDim{axis, 1, size} : fixed(1); }
+
+  /// The units that hold elements [begin, begin + count) of the axis, counted from the tensor's first element.
+  DiskRange units(int64_t begin, int64_t count) const;
+};
+
 inline constexpr int64_t kVocabPad = 64;
 
 /// The share of group->rank; `what` names the parameter in errors, which name the group's flag and both numbers.

@@ -1,12 +1,15 @@
 #include "plan/inspect.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 #include "apps/command.h"
 #include "base/strings.h"
 #include "engine/loaded_model.h"
+#include "plan/inspect_html.h"
 
 namespace lamina {
 namespace {
@@ -14,10 +17,24 @@ namespace {
 struct Options {
   EngineOptions engine;
   bool json = false;
+  std::string html;            // file to write
+  double memory_per_rank = 0;  // GB
 };
 
+Status write_page(const std::string& path, const std::string& page) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  bool written = file != nullptr && std::fwrite(page.data(), 1, page.size(), file) == page.size();
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (!written) return error("--html ", path, ": ", std::strerror(errno));
+  return {};
+}
+
 Status run(const Options& options) {
-  LAMINA_ASSIGN(const Json plan, inspect_model(with_environment(options.engine)));
+  LAMINA_ASSIGN(const Json plan, inspect_model(with_environment(options.engine), static_cast<uint64_t>(options.memory_per_rank * 1e9)));
+  if (!options.html.empty()) {
+    LAMINA_TRY(write_page(options.html, inspect_html(plan)));
+    if (!options.json) return {};
+  }
   if (options.json) {
     print_json(plan);
   } else {
@@ -33,6 +50,9 @@ void add_inspect(CLI::App& app, CommandBody& body) {
   const auto options = std::make_shared<Options>();
   add_engine_options(*command, options->engine);
   command->add_flag("--json", options->json, "one JSON object");
+  command->add_option("--html", options->html, "writes a page that shows stages and ranks to this file instead of printing");
+  command->add_option("--memory-per-rank", options->memory_per_rank, "GB that each rank has (0: the ranks share this machine's memory)")
+      ->check(CLI::Range(0.0, 1e6));
   body_of(*command, body, {.check = [options] { return validate(options->engine); }, .run = [options] { return run(*options); }});
 }
 

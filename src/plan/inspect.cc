@@ -1,6 +1,7 @@
 #include "plan/inspect.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "plan/inspect_parts.h"
 
@@ -44,6 +45,7 @@ Status plan_each(std::span<MemoryPlan> ranks, const MemoryRequest& request) {
 Result<Inspection> inspect_ranks(const PlanOptions& options, const std::shared_ptr<const ModelSource>& source, const MemoryRequest& request,
                                  bool shared) {
   Inspection out;
+  out.model = std::filesystem::path(options.model + "/").lexically_normal().parent_path().filename().string();
   out.available = request.available;
   out.shared = shared;
   for (int rank = 0; rank < options.topology.world_size(); ++rank) {
@@ -63,6 +65,7 @@ Result<Json> inspect_json(const Inspection& inspection) {
   const std::vector<ModelPlan>& ranks = inspection.ranks;
   const ModelSource& source = *ranks.front().source;
   Json out, table = Json::array();
+  out.set("model", inspection.model);
   out.set("class", source.entry.architecture);
   out.set("ranks", ranks.size());
   out.set("topology", topology_json(ranks.front().topology));

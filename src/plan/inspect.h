@@ -13,6 +13,7 @@ namespace lamina {
 
 /// Every rank of a topology with its memory.
 struct Inspection {
+  std::string model;               // name of the folder
   std::vector<ModelPlan> ranks;    // in order, planned only
   std::vector<MemoryPlan> memory;  // theirs; no pages when it does not fit
   uint64_t available = 0;          // bytes
@@ -27,7 +28,7 @@ Result<Inspection> inspect_ranks(const PlanOptions& options, const std::shared_p
 
 /// Parameters stand once, in order of the stages; what differs between the ranks of a stage is in `slices`, tables that parameters of equal
 /// cut share: one entry a tp rank, each a list of {"source", "rows", "cols", "at"}. Rows, columns, layers and heads are [begin, end).
-/// {"class", "ranks", "topology", "layers", "context_length", "dtype", "tied", "parameter_total",
+/// {"model", "class", "ranks", "topology", "layers", "context_length", "dtype", "tied", "parameter_total",
 ///  "parameters": [{"name", "rule", "on_disk", "global", "local", "dtype", "bytes", "places": [{"stage", "slices", ...}], "sources"}],
 ///  "slices", "skipped",
 ///  "stages": [{"stage", "plan", "pipeline_stage", "variants": [{"variant", "plan", "wire_bytes_per_row"}]}],   one a layer boundary

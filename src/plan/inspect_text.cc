@@ -112,20 +112,28 @@ void append_parameters(std::string& out, const Json& plan) {
   }
 }
 
+std::string slice_text(const Json& pieces) {
+  std::vector<std::string> parts;
+  for (const Json& piece : pieces.as_array()) {
+    const std::string columns = range(piece, "cols");
+    parts.push_back(cat("source ", number(piece, "source"), " rows ", range(piece, "rows"),
+                        columns == "0" ? std::string() : cat(" columns ", columns)));
+  }
+  return parts.empty() ? "nothing" : join(parts, "; ");
+}
+
 void append_slices(std::string& out, const Json& plan) {
   if (!several(plan)) return;
   out += "\nslices of the sources, by tp rank\n";
   int64_t index = 0;
   for (const Json& table : list(plan, "slices")) {
+    const Json::Array& shares = table.as_array();
     out += cat("  #", index++, "\n");
-    int64_t rank = 0;
-    for (const Json& pieces : table.as_array()) {
-      std::vector<std::string> parts;
-      for (const Json& piece : pieces.as_array()) {
-        parts.push_back(cat("source ", number(piece, "source"), " rows ", range(piece, "rows"), " columns ", range(piece, "cols")));
-      }
-      out += cat("    ", rank++, ": ", parts.empty() ? "nothing" : join(parts, "; "), "\n");
+    if (shares.size() > 1 && std::equal(shares.begin() + 1, shares.end(), shares.begin())) {
+      out += cat("    each: ", slice_text(shares.front()), "\n");
+      continue;
     }
+    for (size_t rank = 0; rank < shares.size(); ++rank) out += cat("    ", rank, ": ", slice_text(shares[rank]), "\n");
   }
 }
 

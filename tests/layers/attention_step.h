@@ -284,6 +284,7 @@ class StepRun {
     }
     batch_.page_size = setup_.page_size;
     batch_.input_ids.assign(static_cast<size_t>(batch_.real_rows + setup_.padded_rows), 0);
+    batch_.positions.assign(batch_.input_ids.size(), 0);
     for (const KvEntry& entry : given_) batch_.out_cache_loc.push_back(slot(entry.sequence, entry.position));
     if (given_.size() == static_cast<size_t>(batch_.real_rows)) batch_.out_cache_loc.resize(batch_.input_ids.size(), 0);
   }

@@ -170,7 +170,7 @@ struct Idle {
   UncallableBackend backend;
   ForwardContext ctx{batch, {&kernels::table(Isa::kRef), &team}, memory, kv, backend};
   Matrix q{2, 4 * kQkDim, kNaN}, k{2, 2 * kQkDim, kNaN}, v{2, 2 * kVDim, kNaN};
-  Idle() { batch.input_ids.assign(2, 0), batch.out_cache_loc.assign(2, 0); }
+  Idle() { batch.input_ids.assign(2, 0), batch.positions.assign(2, 0), batch.out_cache_loc.assign(2, 0); }
 };
 
 TEST(RadixAttention, ABatchWithoutRealRowsCallsNoBackendAndIsZero) {

@@ -17,6 +17,7 @@ PlanOptions plan_options(const RigOptions& options) {
   out.boundary_plan = options.boundary_plan;
   out.boundary_rows = options.boundary_rows;
   out.dp_padding = options.dp_padding;
+  out.capture_layers = options.capture_layers;
   return out;
 }
 
@@ -147,6 +148,8 @@ void Rig::take(StepOutput& output) {
   append(answer.prompt_logprobs, output.prompt_logprobs);
   append(answer.logits, output.prompt_logits);
   append(answer.embedding, output.embedding);
+  answer.captured.resize(std::max(answer.captured.size(), output.captured.size()));
+  for (size_t c = 0; c < output.captured.size(); ++c) append(answer.captured[c], output.captured[c]);
   if (output.logprob) answer.logprobs.push_back(std::move(*output.logprob));
 }
 

@@ -23,6 +23,7 @@ struct RigOptions {
   std::string boundary_plan = "fused";
   std::string boundary_rows = "auto";
   std::string dp_padding = "auto";
+  std::vector<int64_t> capture_layers;
   int threads = 1;  // of each rank
   int page_size = 16;
   int64_t max_total_tokens = 1024;
@@ -42,12 +43,13 @@ struct Answer {
   std::vector<TokenId> tokens;
   std::vector<TokenLogprob> logprobs, prompt_logprobs;
   std::vector<float> logits, embedding;
+  std::vector<std::vector<float>> captured;
   FinishReason finish = FinishReason::kNone;
   int64_t cached_tokens = 0;
 
   bool same(const Answer& other) const {
     return tokens == other.tokens && logprobs == other.logprobs && prompt_logprobs == other.prompt_logprobs && logits == other.logits &&
-           embedding == other.embedding && finish == other.finish;
+           embedding == other.embedding && captured == other.captured && finish == other.finish;
   }
 };
 

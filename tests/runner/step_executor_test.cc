@@ -30,7 +30,7 @@ SchedulerRequest request(int id, int length, int max_new_tokens) {
   return out;
 }
 
-/// What seven requests get together: greedy, sampled, with logprobs, with the logits of every position, an embedding.
+/// What seven requests get together: greedy, sampled, with logprobs, with logits and captured states of every position, an embedding.
 std::vector<Answer> answers(const RigOptions& options) {
   Rig rig(options);
   for (int id = 1; id <= 7; ++id) {
@@ -48,6 +48,8 @@ std::vector<Answer> answers(const RigOptions& options) {
     out.push_back(rig.answer(RequestId(id)));
     EXPECT_NE(out.back().finish, FinishReason::kNone);
   }
+  EXPECT_FALSE(out[5].logits.empty() || out[6].embedding.empty());
+  EXPECT_EQ(out[5].captured.size(), options.capture_layers.size());
   return out;
 }
 
@@ -56,6 +58,7 @@ RigOptions options_of(const Topology& topology) {
   options.model = "llama-gqa";
   options.topology = topology;
   options.chunked_prefill_size = 24;
+  if (topology.pp_size == 1) options.capture_layers = {1, 3};
   return options;
 }
 
@@ -64,7 +67,11 @@ void expect_same(const RigOptions& a, const RigOptions& b, const std::string& wh
   for (size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(left[i].same(right[i])) << what << ", request " << i + 1;
 }
 
-TEST(StepExecutor, PipelineStagesChangeNoBit) { expect_same(options_of({}), options_of({.pp_size = 3}), "3 stages"); }
+TEST(StepExecutor, PipelineStagesChangeNoBit) {
+  RigOptions one = options_of({});
+  one.capture_layers = {};
+  expect_same(one, options_of({.pp_size = 3}), "3 stages");
+}
 
 TEST(StepExecutor, RanksThatGetEncodedPlansGiveTheSameBits) {
   for (const Topology& topology :
@@ -98,11 +105,12 @@ TEST(StepExecutor, AHeadForEachAttentionDpRankChangesNoGreedyToken) {
 /// Holds its rank up at the first tap until it is let go.
 class Barrier final : public TapSink {
  public:
-  void tap(std::string_view, std::string_view, ConstF32View, int64_t) override {
-    while (held_.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  void tap(std::string_view, std::string_view, ConstF32View, int64_t) override { held_.wait(true); }
   void wire(std::string_view, std::string_view, uint64_t) override {}
-  void let_go() { held_ = false; }
+  void let_go() {
+    held_ = false;
+    held_.notify_all();
+  }
 
  private:
   std::atomic<bool> held_{true};
@@ -126,18 +134,30 @@ TEST(StepExecutor, ARankThatDoesNotComeEndsTheRunWithAMessage) {
   }
 }
 
+/// Raises a fault in the middle of what its rank does.
+class Plug final : public TapSink {
+ public:
+  Plug(RankFault& fault, uint32_t taps) : fault_(fault), left_(taps) {}
+  void tap(std::string_view, std::string_view, ConstF32View, int64_t) override { count(); }
+  void wire(std::string_view, std::string_view, uint64_t) override { count(); }
+
+ private:
+  void count() {
+    if (left_-- == 0) fault_.raise("pulled");
+  }
+  RankFault& fault_;
+  uint32_t left_;
+};
+
 void pull_the_plug(const RigOptions& options, std::mt19937& random) {
   Rig rig(options);
   for (int id = 1; id <= 6; ++id) ASSERT_TRUE(rig.scheduler().submit(request(id, 3 + 5 * id, 400)).ok());
-  const auto delay = std::chrono::microseconds(random() % 3000);
-  std::thread killer([&] {
-    std::this_thread::sleep_for(delay);
-    rig.fault().raise("pulled");
-  });
+  Plug plug(rig.fault(), random() % 400);
+  rig.runner(static_cast<int>(random() % static_cast<uint32_t>(options.topology.world_size()))).set_taps(&plug);
   while (rig.step()) {
   }
-  killer.join();
   EXPECT_EQ(rig.result().fault, "pulled");
+  rig.end();
 }
 
 TEST(StepExecutor, AFaultAtAnyMomentEndsTheRunInGoodOrder) {

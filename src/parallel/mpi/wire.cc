@@ -1,5 +1,6 @@
 #include "parallel/mpi/wire.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 
@@ -40,6 +41,19 @@ class Patience {
   bool spins_;
   Clock::time_point start_ = Clock::now();
 };
+
+int no_help(const char*, const char*, int, ...) { return 0; }
+
+/// Open MPI 4 explains a lost peer in a call that waits for mpirun to print it. While mpirun ends the job it does not answer, and the
+/// thread would hang there; the explanation comes from the links instead. (In other versions the name is no pointer.)
+void silence_help() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  if (!std::string_view(version).starts_with("Open MPI v4.")) return;
+  using Help = int (*)(const char*, const char*, int, ...);
+  if (auto* help = static_cast<Help*>(dlsym(RTLD_DEFAULT, "opal_show_help")); help != nullptr) *help = no_help;
+}
 
 }  // namespace
 
@@ -151,6 +165,7 @@ Result<std::unique_ptr<Wire>> Wire::open(RankFault& fault, const CommunicatorOpt
   MPI_Comm_size(MPI_COMM_WORLD, &s.size);
   MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   s.look_at_neighbours();
+  silence_help();
   s.spins = std::max(1, options.threads_of_process) * s.cpu_sharers <= options.cpus;
   s.mover = std::thread([state = wire->state_.get()] { state->move_copies(); });
   return wire;

@@ -20,6 +20,7 @@ std::string missing_for(Isa isa, const CpuFeatures& features) {
   if (isa == Isa::kAvx2) return {};
   if (!features.avx512) return "AVX-512 F, BW, DQ and VL";
   if (!features.avx512_bf16) return "AVX-512 BF16";
+  if (!features.avx512_vnni) return "AVX-512 VNNI";
   return {};
 }
 

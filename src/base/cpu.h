@@ -29,13 +29,13 @@ struct CpuFeatures {
   bool avx2 = false;         // AVX2, FMA and F16C, with the OS saving ymm state
   bool avx512 = false;       // F, BW, DQ, VL with the OS saving zmm state
   bool avx512_bf16 = false;  // vdpbf16ps
-  bool avx512_vnni = false;
+  bool avx512_vnni = false;  // vpdpbusd
 };
 /// A feature counts only when both the CPU has it and the operating system saves its registers (XCR0).
 CpuFeatures decode_features(const CpuidWords& words);
 
 /// The fastest path for `features`, or the one named by `forced` (LAMINA_ISA; empty = automatic); an error when this CPU lacks it.
-/// Today's avx512 path needs avx512_bf16.
+/// Today's avx512 path needs avx512_bf16 and avx512_vnni.
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);
 
 /// Where limits are read from; tests point it at a fake tree.

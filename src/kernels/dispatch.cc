@@ -16,7 +16,7 @@ const Kernels& table(Isa isa) {
       LAMINA_CHECK(features.avx2, "this CPU has no AVX2");
       return kAvx2Kernels;
     case Isa::kAvx512:
-      LAMINA_CHECK(features.avx512 && features.avx512_bf16, "this CPU has no AVX-512 with bf16");
+      LAMINA_CHECK(features.avx512_bf16 && features.avx512_vnni, "this CPU has no AVX-512 with BF16 and VNNI");
       return kAvx512Kernels;
   }
   check_failed(__FILE__, __LINE__, "isa", "unknown ISA");

@@ -11,5 +11,7 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 
 extern const QuantisedKernels kRefQuantised;
+extern const QuantisedKernels kAvx2Quantised;
+extern const QuantisedKernels kAvx512Quantised;
 
 }  // namespace lamina::kernels

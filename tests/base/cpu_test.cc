@@ -64,6 +64,10 @@ TEST(Cpu, EveryPartOfAPathIsNeeded) {
     words.leaf7_ebx &= ~bit(part);
     EXPECT_EQ(automatic(words), Isa::kAvx2) << part;
   }
+  CpuidWords words = sapphire_rapids();
+  words.leaf7_ecx = 0;  // no VNNI
+  EXPECT_EQ(automatic(words), Isa::kAvx2);
+  EXPECT_NE(choose_isa(decode_features(words), "avx512").error().message.find("AVX-512 VNNI"), std::string::npos);
 }
 
 TEST(Cpu, AForcedPathIsTakenOrRefusedWithWhatIsMissing) {

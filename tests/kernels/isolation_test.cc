@@ -23,8 +23,8 @@ std::string run(const std::string& command) {
 
 TEST(IsaObjects, DefineNoFunctionTheLinkerCouldMerge) {
   if (run("nm --version 2>/dev/null").empty()) GTEST_SKIP() << "nm is not installed";
-  for (const std::string isa : {"avx2", "avx512"}) {
-    const std::string object = lamina::cat(LAMINA_BINARY_DIR, "/src/CMakeFiles/lamina_kernels.dir/kernels/", isa, "/", isa, ".cc.o");
+  for (const std::string file : {"avx2/avx2", "avx2/quantised", "avx512/avx512", "avx512/quantised"}) {
+    const std::string object = lamina::cat(LAMINA_BINARY_DIR, "/src/CMakeFiles/lamina_kernels.dir/kernels/", file, ".cc.o");
     if (!std::filesystem::exists(object)) GTEST_SKIP() << object << " is absent";
     const std::string symbols = run(lamina::cat("nm -C --defined-only '", object, "'"));
     size_t defined = 0;

@@ -11,7 +11,7 @@ std::vector<Isa> usable_isas() {
   const CpuFeatures features = decode_features(read_cpuid());
   std::vector<Isa> isas{Isa::kRef};
   if (features.avx2) isas.push_back(Isa::kAvx2);
-  if (features.avx512 && features.avx512_bf16) isas.push_back(Isa::kAvx512);
+  if (features.avx512_bf16 && features.avx512_vnni) isas.push_back(Isa::kAvx512);
   return isas;
 }
 

@@ -1,0 +1,316 @@
+#pragma once
+// The inner loops of the matmul over codes. Few rows decode words of codes in registers; many rows share a piece of a panel that was
+// decoded once into the first-level cache. Both add the same products in the same order and scale each run the same way, so their bits
+// are equal.
+
+#include "kernels/vector/decode.h"
+#include "kernels/vector/tile.h"
+
+namespace lamina::kernels::vec {
+
+// --- products: kDepth values of depth a step ------------------------------------------------------------------------------------------
+
+/// x f32 or bf16, weights f32.
+template <class V, class XType>
+struct FloatProduct {
+  using X = XType;
+  using Sum = typename V::F;
+  using Input = typename V::F;
+  using Weight = typename V::F;
+  template <Code kCode>
+  using Decoder = FloatDecoder<V, kCode>;
+  static constexpr int kDepth = 1;
+  static constexpr int kRows = V::kTileRows;
+  static constexpr bool kBiased = false;
+  static constexpr X kPad = 0;
+  static Input input(const float* x) { return V::broadcast(x); }
+  static Input input(const uint16_t* x) { return V::broadcast_bf16(x); }
+  static Weight weight(typename V::I word) { return V::as_floats(word); }
+  static Sum multiply_add(Sum sum, Input x, Weight w) { return V::fma(x, w, sum); }
+  static Sum from_words(typename V::I words) { return V::as_floats(words); }
+  static typename V::I words(Sum sum) { return V::as_words(sum); }
+  static typename V::F to_float(Sum sum) { return sum; }
+};
+
+/// x bf16, weights pairs of bf16.
+template <class V>
+struct PairProduct {
+  using X = uint16_t;
+  using Sum = typename V::F;
+  using Input = typename V::I;
+  using Weight = typename V::I;
+  template <Code kCode>
+  using Decoder = PairDecoder<V, kCode>;
+  static constexpr int kDepth = 2;
+  static constexpr int kRows = V::kTileRows;
+  static constexpr bool kBiased = false;
+  static constexpr X kPad = 0;
+  static Input input(const uint16_t* x) { return V::broadcast_pair(x); }
+  static Weight weight(typename V::I word) { return word; }
+  static Sum multiply_add(Sum sum, Input x, Weight w) { return V::dot(sum, x, w); }
+  static Sum from_words(typename V::I words) { return V::as_floats(words); }
+  static typename V::I words(Sum sum) { return V::as_words(sum); }
+  static typename V::F to_float(Sum sum) { return sum; }
+};
+
+/// x bytes that stand for x - 128, weights four signed bytes: 128 times the sum of the weights must be taken off a sum.
+template <class V>
+struct ByteProduct {
+  using X = uint8_t;
+  using Sum = typename V::I;
+  using Input = typename V::ByteInput;
+  using Weight = typename V::ByteWeight;
+  template <Code kCode>
+  using Decoder = ByteDecoder<V, kCode>;
+  static constexpr int kDepth = 4;
+  static constexpr int kRows = V::kByteRows;
+  static constexpr bool kBiased = true;
+  static constexpr X kPad = 128;
+  static Input input(const uint8_t* x) { return V::byte_input(x); }
+  static Weight weight(typename V::I word) { return V::byte_weight(word); }
+  static Sum multiply_add(Sum sum, Input x, Weight w) { return V::dot_bytes(sum, x, w); }
+  static Sum from_words(typename V::I words) { return words; }
+  static typename V::I words(Sum sum) { return sum; }
+  static typename V::F to_float(Sum sum) { return V::to_float(sum); }
+};
+
+// --- many rows ------------------------------------------------------------------------------------------------------------------------
+
+/// A part of a panel, decoded: whole runs but for the first and the last, which may be pieces of one. `totals` and `sums` keep what a row's
+/// 32 outputs have come to between parts: the runs that are done, and the run that goes on.
+template <class P>
+struct CodedPart {
+  const uint32_t* words = nullptr;   // [steps][kPanelRows]
+  const float* scales = nullptr;     // [pieces][kPanelRows]
+  const int32_t* biases = nullptr;   // [pieces][kPanelRows], what a sum begins with if P::kBiased
+  const int64_t* lengths = nullptr;  // [pieces]
+  int64_t pieces = 0;
+  int64_t unit = 0;         // k of a word of codes: a piece takes whole units of steps
+  bool continues = false;   // the first piece goes on with `sums`
+  bool breaks_off = false;  // the last piece ends in `sums`
+  bool first = false;       // no totals yet
+};
+
+template <class P>
+struct CodedRows {
+  const typename P::X* x = nullptr;  // at the part's first k
+  int64_t x_stride = 0;
+  const float* x_scales = nullptr;  // of the part's pieces; null: a row has one scale or none
+  int64_t x_scale_stride = 0;
+  float* totals = nullptr;   // [rows][kPanelRows]
+  uint32_t* sums = nullptr;  // likewise
+};
+
+template <class V, class P, int R, int C>
+void multiply_steps(typename P::Sum (&sum)[R][C], const typename P::X* x, int64_t stride, const uint32_t* w, int64_t steps) {
+  for (const uint32_t* end = w + steps * kPanelRows; w != end; w += kPanelRows, x += P::kDepth) {
+    typename P::Weight b[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) b[c] = P::weight(V::load_words(w + c * V::kWidth));
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const typename P::Input a = P::input(x + r * stride);
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) sum[r][c] = P::multiply_add(sum[r][c], a, b[c]);
+    }
+  }
+}
+
+/// The last n < kUnit values of a run of R rows, made up to kUnit by values that stand for 0.
+template <class V, class P, int R>
+struct PaddedInput {
+  static constexpr int64_t kUnit = 8;
+  typename P::X x[R * kUnit];
+  PaddedInput(const typename P::X* from, int64_t stride, int64_t n) {
+    for (int64_t r = 0; r < R; ++r)
+      for (int64_t i = 0; i < kUnit; ++i) x[r * kUnit + i] = i < n ? from[r * stride + i] : P::kPad;
+  }
+};
+
+/// total + sum * scale for one run of R rows.
+template <class V, class P, int R, int C>
+void add_run(const CodedPart<P>& part, const CodedRows<P>& rows, int64_t piece, const typename P::Sum (&sum)[R][C]) {
+  const bool first = part.first && piece == 0;
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
+    const typename V::F scale = V::load(part.scales + piece * kPanelRows + c * V::kWidth);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      typename V::F s = scale;
+      if (rows.x_scales != nullptr) s = V::mul(s, V::broadcast(rows.x_scales + r * rows.x_scale_stride + piece));
+      float* total = rows.totals + r * kPanelRows + c * V::kWidth;
+      V::store(total, V::fma(P::to_float(sum[r][c]), s, first ? V::zero() : V::load(total)));
+    }
+  }
+}
+
+/// R rows times C vectors of columns of a part.
+template <class V, class P, int R, int C>
+[[gnu::noinline]] void coded_tile(const CodedPart<P>& part, const CodedRows<P>& rows) {
+  const typename P::X* x = rows.x;
+  const uint32_t* w = part.words;
+  for (int64_t piece = 0; piece < part.pieces; ++piece) {
+    typename P::Sum sum[R][C];
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) {
+        sum[r][c] = P::from_words(V::zero_words());
+        if (piece == 0 && part.continues) sum[r][c] = P::from_words(V::load_words(rows.sums + r * kPanelRows + c * V::kWidth));
+        if constexpr (P::kBiased) sum[r][c] = V::add_words(sum[r][c], V::load_words(part.biases + piece * kPanelRows + c * V::kWidth));
+      }
+    const int64_t whole = part.lengths[piece] / part.unit * part.unit;
+    multiply_steps<V, P, R, C>(sum, x, rows.x_stride, w, whole / P::kDepth);
+    w += whole / P::kDepth * kPanelRows;
+    x += whole;
+    if (const int64_t rest = part.lengths[piece] - whole; rest > 0) {
+      const PaddedInput<V, P, R> padded(x, rows.x_stride, rest);
+      multiply_steps<V, P, R, C>(sum, padded.x, padded.kUnit, w, part.unit / P::kDepth);
+      w += part.unit / P::kDepth * kPanelRows;
+      x += rest;
+    }
+    if (piece + 1 < part.pieces || !part.breaks_off) {
+      add_run<V, P, R, C>(part, rows, piece, sum);
+      continue;
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) V::store_words(rows.sums + r * kPanelRows + c * V::kWidth, P::words(sum[r][c]), V::kWidth);
+  }
+}
+
+template <class V, class P, int R, int C>
+void coded_tile_rows(int64_t count, const CodedPart<P>& part, const CodedRows<P>& rows) {
+  if (count == R)
+    coded_tile<V, P, R, C>(part, rows);
+  else if constexpr (R > 1)
+    coded_tile_rows<V, P, R - 1, C>(count, part, rows);
+}
+
+/// All columns of the panel for `count` <= P::kRows rows.
+template <class V, class P>
+void coded_panel_tile(int64_t count, CodedPart<P> part, CodedRows<P> rows) {
+  constexpr int64_t kColumns = V::kTileVectors * V::kWidth;
+  for (int64_t c = 0; c < kPanelRows; c += kColumns) {
+    coded_tile_rows<V, P, P::kRows, V::kTileVectors>(count, part, rows);
+    part.words += kColumns;
+    part.scales += kColumns;
+    if (P::kBiased) part.biases += kColumns;
+    rows.totals += kColumns;
+    rows.sums += kColumns;
+  }
+}
+
+// --- few rows -------------------------------------------------------------------------------------------------------------------------
+
+template <class P>
+struct FewRows {
+  const typename P::X* x = nullptr;
+  int64_t x_stride = 0;
+  const float* x_scales = nullptr;  // of the runs; null: a row has one scale or none
+  int64_t x_scale_stride = 0;
+  float* totals = nullptr;  // [panels][rows][kPanelRows], written
+};
+
+/// R rows times kPanels neighbouring panels, whose words are read side by side.
+template <class V, class P, Code kCode, int R, int kPanels>
+class FewRowsTile {
+ public:
+  FewRowsTile(const CodedMatrix& w, const FewRows<P>& rows, int64_t panel, int64_t panel_words)
+      : w_(w), rows_(rows), panel_(panel), panel_words_(panel_words) {}
+
+  [[gnu::noinline]] void run() const {
+    typename V::F total[R][C];
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) total[r][c] = V::zero();
+    const typename P::X* x = rows_.x;
+    const uint32_t* words = static_cast<const uint32_t*>(w_.codes) + panel_ * panel_words_ * kPanelRows;
+    for (int64_t run = 0, begin = 0; run < w_.runs; begin = w_.run_end[run++]) {
+      Sums sums;
+      sums.clear();
+      typename V::I zeros[C];
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) zeros[c] = Decoder::prepare(load_zeros<V>(w_, factor_index(run, c)));
+      const int64_t length = w_.run_end[run] - begin;
+      for (int64_t k = 0; k + kUnit <= length; k += kUnit, x += kUnit, words += kPanelRows)
+        multiply_word(sums, words, zeros, x, rows_.x_stride);
+      if (const int64_t rest = length % kUnit; rest > 0) {
+        const PaddedInput<V, P, R> padded(x, rows_.x_stride, rest);
+        multiply_word(sums, words, zeros, padded.x, padded.kUnit);
+        x += rest;
+        words += kPanelRows;
+      }
+      add_run(sums, run, total);
+    }
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) V::store(rows_.totals + (c / kVectors * R + r) * kPanelRows + c % kVectors * V::kWidth, total[r][c]);
+  }
+
+ private:
+  using Decoder = typename P::template Decoder<kCode>;
+  static constexpr int kVectors = kPanelRows / V::kWidth;
+  static constexpr int C = kPanels * kVectors;
+  static constexpr int64_t kUnit = word_codes(kCode);
+
+  struct Sums {
+    typename P::Sum sum[R][C];
+    typename P::Sum bias[C];
+    void clear() {
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) {
+        if (P::kBiased) bias[c] = P::from_words(V::zero_words());
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) sum[r][c] = P::from_words(V::zero_words());
+      }
+    }
+  };
+
+  int64_t factor_index(int64_t run, int c) const {
+    return ((panel_ + c / kVectors) * w_.runs + run) * kPanelRows + c % kVectors * V::kWidth;
+  }
+
+  void multiply_word(Sums& sums, const uint32_t* words, const typename V::I (&zeros)[C], const typename P::X* x, int64_t stride) const {
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      const uint32_t* p = words + c / kVectors * panel_words_ * kPanelRows + c % kVectors * V::kWidth;
+      V::prefetch(p + kAhead);
+      typename V::I steps[Decoder::kSteps];
+      Decoder::decode(V::load_words(p), zeros[c], steps);
+#pragma GCC unroll 8
+      for (int s = 0; s < Decoder::kSteps; ++s) {
+        const typename P::Weight b = P::weight(steps[s]);
+        if constexpr (P::kBiased) sums.bias[c] = P::multiply_add(sums.bias[c], V::bytes_of_128(), b);
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) sums.sum[r][c] = P::multiply_add(sums.sum[r][c], P::input(x + r * stride + s * P::kDepth), b);
+      }
+    }
+  }
+
+  void add_run(const Sums& sums, int64_t run, typename V::F (&total)[R][C]) const {
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      const typename V::F scale = load_scales<V>(w_, factor_index(run, c));
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) {
+        typename V::F s = scale;
+        if (rows_.x_scales != nullptr) s = V::mul(s, V::broadcast(rows_.x_scales + r * rows_.x_scale_stride + run));
+        typename P::Sum sum = sums.sum[r][c];
+        if constexpr (P::kBiased) sum = V::sub_words(sum, sums.bias[c]);
+        total[r][c] = V::fma(P::to_float(sum), s, total[r][c]);
+      }
+    }
+  }
+
+  static constexpr int64_t kAhead = 2048;  // words: what arrives while the loop walks 8 KiB of a panel
+  const CodedMatrix& w_;
+  const FewRows<P>& rows_;
+  int64_t panel_;
+  int64_t panel_words_;
+};
+
+}  // namespace lamina::kernels::vec

@@ -255,14 +255,6 @@ int64_t ModelConfig::context_length() const {
 
 const Json* ModelConfig::quantization_config() const { return reader().find({"quantization_config", "compression_config"}); }
 
-Status ModelConfig::require_unquantised() const {
-  const Json* block = quantization_config();
-  if (block == nullptr) return {};
-  const Json* method = block->find("quant_method");
-  return error(source, ": key \"quantization_config\": quantised checkpoints (", method != nullptr ? brief(*method) : brief(*block),
-               ") are not supported");
-}
-
 Result<ModelConfig> parse_model_config(const Json& root, std::string_view what) {
   if (!root.is_object()) return error(what, ": is ", root.kind_name(), ", wanted an object");
   ModelConfig out;

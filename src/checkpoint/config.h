@@ -56,8 +56,6 @@ struct ModelConfig {
   ConfigReader reader() const { return {raw, source}; }
   /// The quantisation block as it stands in the file, or nullptr for a plain checkpoint.
   const Json* quantization_config() const;
-  /// An error that names the method of a quantised checkpoint.
-  Status require_unquantised() const;
 };
 
 /// Reads a parsed config.json; `what` names it in messages. A wrapper's `text_config` is taken as the model: its own keys win, the outer

@@ -38,6 +38,7 @@ Status validate_ranks(const EngineOptions& options) {
 Status validate(const EngineOptions& options) {
   LAMINA_TRY(one_of("--load-format", options.load_format, {"auto", "dummy"}));
   LAMINA_TRY(one_of("--dtype", options.dtype, {"auto", "bfloat16", "float16", "half", "float32"}));
+  LAMINA_TRY(one_of("--act-quant", options.act_quant, {"on", "off"}));
   LAMINA_TRY(one_of("--kv-cache-dtype", options.kv_cache_dtype, {"auto", "bf16", "float32"}));
   LAMINA_TRY(one_of("--attention-backend", options.attention_backend, {"paged", "reference"}));
   LAMINA_TRY(in_range("--context-length", options.context_length, 0, int64_t{1} << 30));

@@ -1,6 +1,9 @@
 #include "plan/model_plan.h"
 
+#include <unordered_set>
+
 #include "base/strings.h"
+#include "models/name_rules.h"
 #include "weights/tied.h"
 
 namespace lamina {
@@ -30,6 +33,22 @@ BoundaryOptions boundary_options(const PlanOptions& options) {
           .rows = options.boundary_rows == "replicated"  ? Rows::kReplicated
                   : options.boundary_rows == "scattered" ? Rows::kScattered
                                                          : Rows::kAuto};
+}
+
+/// The parameter names that the checkpoint's tensors stand for.
+std::function<bool(const std::string&)> tensor_names(const ModelSource& source) {
+  if (!source.checkpoint) return nullptr;
+  const NameMap names = decoder_name_map(source.config);
+  auto all = std::make_shared<std::unordered_set<std::string>>();
+  for (const TensorInfo& tensor : source.checkpoint->tensors()) all->insert(names.rename(tensor.name));
+  return [all](const std::string& name) { return all->contains(name); };
+}
+
+std::unique_ptr<WeightFormat> make_format(const PlanOptions& options, const ModelSource& source) {
+  if (!source.quant) return make_plain_format({source.dtype}, *source.kernels);
+  return make_quantised_format(*source.quant,
+                               {.model_dtype = source.dtype, .act_quant = options.act_quant == "on", .holds = tensor_names(source)},
+                               *source.kernels);
 }
 
 Result<BuiltModel> build(const PlanOptions& options, const ModelSource& source, const ParallelGroups& groups, const WeightFormat& format,
@@ -74,8 +93,8 @@ void check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
 Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& options, bool with_files) {
   auto source = std::make_shared<ModelSource>();
   LAMINA_ASSIGN(source->config, load_model_config(options.model, options.json_model_override_args));
-  LAMINA_TRY(source->config.require_unquantised());
-  const ModelRegistry registry = ModelRegistry::create({}, options.disabled_archs);
+  LAMINA_ASSIGN(source->quant, load_quant_config(source->config, options.model));
+  const ModelRegistry registry = ModelRegistry::create(options.external_models, options.disabled_archs);
   LAMINA_ASSIGN(const ModelEntry* entry, registry.find(source->config.architectures));
   source->entry = *entry;
   LAMINA_ASSIGN(source->context_length, context_length_of(options, source->config));
@@ -86,7 +105,7 @@ Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& 
   }
   LAMINA_ASSIGN(source->dtype, dtype_of(options, *source));
   source->kv_dtype = kv_dtype_of(options, source->dtype);
-  const std::unique_ptr<WeightFormat> format = make_plain_format({source->dtype}, *source->kernels);
+  const std::unique_ptr<WeightFormat> format = make_format(options, *source);
   LAMINA_TRY(audit_whole(options, *source, *format));
   LAMINA_TRY(check_topology(options, *source, *format));
   return std::shared_ptr<const ModelSource>(std::move(source));
@@ -99,7 +118,7 @@ Result<ModelPlan> plan_rank(const PlanOptions& options, std::shared_ptr<const Mo
   plan.dp_padding = options.dp_padding;
   LAMINA_ASSIGN(plan.stage, stage_layers(source->config.num_hidden_layers, plan.topology, plan.topology.pp_rank(rank)));
   plan.groups = std::make_unique<ParallelGroups>(std::move(groups));
-  plan.format = make_plain_format({source->dtype}, *source->kernels);
+  plan.format = make_format(options, *source);
   plan.backend = options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend();
   LAMINA_ASSIGN(plan.built, build(options, *source, *plan.groups, *plan.format, plan.stage));
   LAMINA_TRY(plan.built.model->capture_before(options.capture_layers));

@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "checkpoint/config.h"
+#include "checkpoint/quant_config.h"
 #include "checkpoint/safetensors.h"
 #include "models/registry.h"
 #include "weights/format.h"
@@ -21,11 +22,13 @@ struct PlanOptions {
   std::string json_model_override_args;     // JSON object merged over config.json
   std::string load_format = "auto";         // auto | dummy
   std::string dtype = "auto";               // auto | bfloat16 | float16 | half | float32
+  std::string act_quant = "on";             // on | off: inputs stay plain whatever the checkpoint's format says
   std::string kv_cache_dtype = "auto";      // auto | bf16 | float32
   std::string attention_backend = "paged";  // paged | reference
   int64_t context_length = 0;               // 0: the model's
   std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512; empty: the best
   std::string disabled_archs;               // LAMINA_DISABLED_ARCHS
+  std::vector<ModelEntry> external_models;  // come before the built-in ones; what they name lives as long as the process
   bool stage_boundaries = true;
   Topology topology;                    // --tp-size, --pp-size, --dp-attention, --enable-dp-lm-head, --pp-layer-partition
   std::string boundary_plan = "fused";  // --boundary-plan: fused | reference (one operation after the other); the same bits
@@ -38,6 +41,7 @@ struct PlanOptions {
 struct ModelSource {
   ModelConfig config;
   ModelEntry entry;
+  std::optional<QuantConfig> quant;      // none: a plain checkpoint
   std::optional<Checkpoint> checkpoint;  // none: dummy values, or a plan without files
   DType dtype = DType::kBF16;
   DType kv_dtype = DType::kBF16;

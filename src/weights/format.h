@@ -2,6 +2,7 @@
 // The weight-format seam: linear = shard spec x weight format x kernel. A format is one file in weights/format/; it declares the tensors of
 // a linear layer, packs them, multiplies, and says how its input is rounded. Layers and models never ask which format they have.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,5 +53,18 @@ struct PlainFormatOptions {
 };
 /// `kernels` packs the rows and outlives the format and its stores.
 std::unique_ptr<WeightFormat> make_plain_format(PlainFormatOptions options, const kernels::Kernels& kernels);
+
+class QuantConfig;
+
+struct QuantisedFormatOptions {
+  DType model_dtype = DType::kBF16;  // of layers left plain; else: kBF16 rounds plain inputs to bf16, kF16 and kF32 leave them in f32
+  bool act_quant = true;             // --act-quant: false leaves all inputs plain
+  std::function<bool(const std::string& tensor)> holds;  // whether the checkpoint has a tensor of this parameter name; null: not known.
+                                                         // Asked for heads and embeddings, of which few configs speak.
+};
+/// Every layer as `config` says: plain, or in one of the formats of codes (format/coded.h). `config` and `kernels` outlive the format and
+/// its stores. create_weights fails when the parts of a fused layer are quantised differently.
+std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, QuantisedFormatOptions options,
+                                                    const kernels::Kernels& kernels);
 
 }  // namespace lamina

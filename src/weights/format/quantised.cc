@@ -1,0 +1,102 @@
+// The format of a quantised checkpoint: which scheme each layer has, or none.
+
+#include <array>
+
+#include "base/strings.h"
+#include "weights/format/coded.h"
+
+namespace lamina {
+
+namespace {
+
+using Answer = QuantConfig::Answer;
+
+using MakeLayout = PublishedLayout (*)(const LinearShape& shape, const QuantScheme& scheme);
+constexpr std::array<MakeLayout, 6> kLayouts = {fp8_layout, int8_layout, packed_layout, gptq_layout, awq_layout, fp4_layout};  // by Layout
+
+PublishedLayout layout_of(const LinearShape& shape, const QuantScheme& scheme) {
+  return kLayouts[static_cast<size_t>(scheme.layout)](shape, scheme);
+}
+
+bool is_last(std::string_view name, std::string_view component) {
+  return name.ends_with(component) && (name.size() == component.size() || name[name.size() - component.size() - 1] == '.');
+}
+
+/// What a checkpoint may call the module `name`: as it is, of a bare decoder, of the language model in a wrapper.
+void add_names(std::string_view name, std::vector<std::string>& out) {
+  out.emplace_back(name);
+  out.push_back(cat("language_model.", name));
+  if (!name.starts_with("model.")) return;
+  const std::string_view inner = name.substr(6);
+  out.emplace_back(inner);
+  out.push_back(cat("model.language_model.", inner));
+}
+
+class QuantisedFormat final : public WeightFormat {
+ public:
+  QuantisedFormat(const QuantConfig& config, QuantisedFormatOptions options, const kernels::Kernels& kernels)
+      : config_(config),
+        holds_(std::move(options.holds)),
+        plain_(make_plain_format({options.model_dtype}, kernels)),
+        coded_{.model_dtype = options.model_dtype, .act_quant = options.act_quant, .scratch = std::make_shared<InputScratch>()} {}
+
+  const char* name() const override { return config_.method().c_str(); }
+
+  Result<std::unique_ptr<LinearWeights>> create_weights(const LinearShape& shape, ParamList& params) const override {
+    LAMINA_ASSIGN(const QuantScheme* scheme, scheme_of(shape));
+    if (scheme == nullptr) return plain_->create_weights(shape, params);
+    return create_coded(shape, *scheme, layout_of(shape, *scheme), coded_, params);
+  }
+
+ private:
+  /// Null: plain. All parts of a fused layer have one scheme.
+  Result<const QuantScheme*> scheme_of(const LinearShape& shape) const {
+    std::optional<const QuantScheme*> agreed;
+    std::string first;
+    for (const ParamPart& part : shape.parts) {
+      const std::string own = part.module.empty() ? shape.name : Param::with_leaf(shape.name, part.module);
+      const QuantScheme* const scheme = scheme_of_part(shape, own);
+      if (!agreed) agreed = scheme, first = own;
+      if (scheme == *agreed || (scheme != nullptr && *agreed != nullptr && *scheme == **agreed)) continue;
+      return error(config_.source(), ": the quantisation of ", shape.name, " is mixed: ", first, " is ", describe(*agreed), ", ", own,
+                   " is ", describe(scheme), "; the parts of a fused layer must agree");
+    }
+    return *agreed;
+  }
+
+  static std::string describe(const QuantScheme* scheme) { return scheme == nullptr ? "plain" : scheme->describe(); }
+
+  const QuantScheme* scheme_of_part(const LinearShape& shape, const std::string& own) const {
+    QuantConfig::Module module{.names = {}, .embedding = is_last(own, "embed_tokens"), .head = is_last(own, "lm_head")};
+    add_names(own, module.names);
+    if (own != shape.name) add_names(shape.name, module.names);
+    const QuantConfig::Decision decision = config_.decide(module);
+    if (decision.answer == Answer::kPlain) return nullptr;
+    if (decision.answer == Answer::kUndecided && !holds_scales(shape, own, *decision.scheme)) return nullptr;
+    return decision.scheme;
+  }
+
+  bool holds_scales(const LinearShape& shape, const std::string& own, const QuantScheme& scheme) const {
+    if (!holds_) return false;
+    const PublishedTensor scales = layout_of(shape, scheme).scales;
+    if (holds_(cat(own, ".", scales.leaf))) return true;
+    for (const std::string& alias : scales.aliases) {
+      if (holds_(cat(own, ".", alias))) return true;
+    }
+    return false;
+  }
+
+  const QuantConfig& config_;
+  std::function<bool(const std::string&)> holds_;
+  std::unique_ptr<WeightFormat> plain_;
+  CodedOptions coded_;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, QuantisedFormatOptions options,
+                                                    const kernels::Kernels& kernels) {
+  return std::make_unique<QuantisedFormat>(config, std::move(options), kernels);
+}
+
+}  // namespace lamina

@@ -1,6 +1,8 @@
 #include "plan/accounting.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 
 #include "base/strings.h"
@@ -8,74 +10,65 @@
 namespace lamina {
 namespace {
 
-/// Bytes on disk of an element of `part`.
-int64_t source_bytes(const ParamLoad& load, const ModelSource& source, int part) {
-  for (const LoadPiece& piece : load.pieces) {
-    if (piece.part == part && piece.tensor != nullptr) return dtype_bytes(piece.tensor->dtype);
-  }
-  return dtype_bytes(source.dtype);
-}
+/// Bytes on disk of an element of `part`, and of one in memory. What is packed counts as it is on disk: its coding in memory is packing.
+struct ElementBytes {
+  int64_t disk, kept;
+};
 
-/// Elements of `part` that the ranks of a stage hold, each once. Shares of a cut are equal or disjoint.
-int64_t distinct_elements(std::span<const ModelPlan> stage, size_t index, int part) {
-  std::set<std::array<int64_t, 4>> shares;
-  int64_t elements = 0;
+ElementBytes element_bytes(std::span<const ModelPlan> stage, size_t index, int part) {
+  const Param& param = *stage.front().load.loads[index].param;
+  int64_t disk = dtype_bytes(param.is_plain() ? stage.front().source->dtype : param.store->dummy().dtype);
   for (const ModelPlan& rank : stage) {
     for (const LoadPiece& piece : rank.load.loads[index].pieces) {
-      if (piece.part != part) continue;
-      const bool added = shares.insert({piece.source_row, piece.rows, piece.source_col, piece.cols}).second;
-      if (added) elements += piece.rows * piece.cols;
+      if (piece.part == part && piece.tensor != nullptr) disk = dtype_bytes(piece.tensor->dtype);
+    }
+  }
+  return {disk, param.is_plain() ? dtype_bytes(param.store->storage_dtype()) : disk};
+}
+
+int64_t area(const DiskRect& rect) { return rect.rows * rect.cols; }
+
+/// Elements of the union of `rects`, which may overlap where blocks reach over the edge of a share.
+int64_t union_elements(const std::vector<DiskRect>& rects) {
+  std::set<int64_t> rows, cols;
+  for (const DiskRect& r : rects) {
+    rows.insert({r.row, r.row + r.rows});
+    cols.insert({r.col, r.col + r.cols});
+  }
+  int64_t elements = 0;
+  for (auto y = rows.begin(); y != rows.end() && std::next(y) != rows.end(); ++y) {
+    for (auto x = cols.begin(); x != cols.end() && std::next(x) != cols.end(); ++x) {
+      const bool held = std::any_of(rects.begin(), rects.end(), [&](const DiskRect& r) {
+        return r.row <= *y && *y < r.row + r.rows && r.col <= *x && *x < r.col + r.cols;
+      });
+      if (held) elements += (*std::next(y) - *y) * (*std::next(x) - *x);
     }
   }
   return elements;
 }
 
-/// The rank of the stage that holds rows of `part`: its file type is known there.
-const ParamLoad& holder(std::span<const ModelPlan> stage, size_t index, int part) {
+/// Elements of `part` that the ranks of a stage hold, each once.
+int64_t distinct_elements(std::span<const ModelPlan> stage, size_t index, int part) {
+  std::set<std::array<int64_t, 4>> shares;
+  std::vector<DiskRect> rects;
   for (const ModelPlan& rank : stage) {
-    for (const LoadPiece& piece : rank.load.loads[index].pieces) {
-      if (piece.part == part) return rank.load.loads[index];
+    const ParamLoad& load = rank.load.loads[index];
+    for (const LoadPiece& piece : load.pieces) {
+      const DiskRect rect = disk_rect(*load.param, piece);
+      if (piece.part == part && shares.insert({rect.row, rect.rows, rect.col, rect.cols}).second) rects.push_back(rect);
     }
   }
-  return stage.front().load.loads[index];
+  if (!stage.front().load.loads[index].param->is_plain()) return union_elements(rects);
+  int64_t elements = 0;  // shares of a plain parameter are equal or disjoint
+  for (const DiskRect& rect : rects) elements += area(rect);
+  return elements;
 }
 
-/// Adds parameter `index` of a stage; `first`: no earlier stage holds it.
-Status add_parameter(std::span<const ModelPlan> stage, size_t index, bool first, Accounting& out) {
-  const Param& param = *stage.front().load.loads[index].param;
-  const int64_t kept = dtype_bytes(param.store->storage_dtype());
-  int64_t held = 0;
-  for (const ModelPlan& rank : stage) held += source_elements(rank.load.loads[index]);
-  const int64_t whole = param.on_disk_elements();
-  for (size_t p = 0; p < param.parts.size(); ++p) {
-    const int part = static_cast<int>(p);
-    int64_t wanted = 1;
-    for (const int64_t extent : param.on_disk_shape(part)) wanted *= extent;
-    const int64_t distinct = distinct_elements(stage, index, part);
-    if (distinct != wanted) {
-      return error(param.part_name(part), ": the ranks of a stage hold ", distinct, " of ", wanted, " elements");
-    }
-    if (!first) continue;
-    const int64_t disk = source_bytes(holder(stage, index, part), *stage.front().source, part);
-    out.checkpoint.elements += wanted;
-    out.checkpoint.bytes += wanted * disk;
-    out.widening += wanted * (kept - disk);
-  }
-  const int64_t copies = held - (first ? whole : 0);
-  LAMINA_ASSIGN(const int64_t local, local_elements(param));
-  const int64_t padding = local * static_cast<int64_t>(stage.size()) - held;
-  out.replicas.elements += copies;
-  out.replicas.bytes += copies * kept;
-  out.vocabulary_padding.elements += padding;
-  out.vocabulary_padding.bytes += padding * kept;
-  return {};
-}
-
-}  // namespace
-
-int64_t source_elements(const ParamLoad& load) {
+int64_t source_elements(const ParamLoad& load, int part) {
   int64_t elements = 0;
-  for (const LoadPiece& piece : load.pieces) elements += piece.rows * piece.cols;
+  for (const LoadPiece& piece : load.pieces) {
+    if (piece.part == part) elements += area(disk_rect(*load.param, piece));
+  }
   return elements;
 }
 
@@ -86,6 +79,47 @@ Result<int64_t> local_elements(const Param& param) {
   return elements;
 }
 
+/// Adds parameter `index` of a stage; `first`: no earlier stage holds it.
+Status add_parameter(std::span<const ModelPlan> stage, size_t index, bool first, Accounting& out) {
+  const Param& param = *stage.front().load.loads[index].param;
+  int64_t padding = 0, kept = 0;
+  for (const ModelPlan& rank : stage) {
+    LAMINA_ASSIGN(const int64_t local, local_elements(*rank.load.loads[index].param));
+    padding += local;
+  }
+  out.ranks.elements += padding;
+  for (int part = 0; part < static_cast<int>(param.parts.size()); ++part) {
+    int64_t wanted = 1, held = 0;
+    for (const int64_t extent : param.on_disk_shape(part)) wanted *= extent;
+    const int64_t distinct = distinct_elements(stage, index, part);
+    if (distinct != wanted) return error(param.part_name(part), ": the ranks of a stage hold ", distinct, " of ", wanted, " elements");
+    for (const ModelPlan& rank : stage) held += source_elements(rank.load.loads[index], part);
+    const ElementBytes bytes = element_bytes(stage, index, part);
+    kept = bytes.kept;
+    padding -= held;
+    if (first) {
+      out.checkpoint.elements += wanted;
+      out.checkpoint.bytes += wanted * bytes.disk;
+      out.widening += wanted * (bytes.kept - bytes.disk);
+      held -= wanted;
+    }
+    out.replicas.elements += held;
+    out.replicas.bytes += held * bytes.kept;
+  }
+  out.vocabulary_padding.elements += padding;
+  out.vocabulary_padding.bytes += padding * kept;
+  return {};
+}
+
+}  // namespace
+
+bool is_absent(std::span<const ModelPlan> stage, size_t index) {
+  return std::all_of(stage.begin(), stage.end(), [&](const ModelPlan& rank) {
+    const ParamLoad& load = rank.load.loads[index];
+    return load.param->optional && load.pieces.empty();
+  });
+}
+
 Result<Accounting> account(std::span<const ModelPlan> ranks) {
   Accounting out;
   const auto tp = static_cast<size_t>(ranks.front().topology.tp_size);
@@ -93,20 +127,13 @@ Result<Accounting> account(std::span<const ModelPlan> ranks) {
   for (size_t begin = 0; begin < ranks.size(); begin += tp) {
     const std::span<const ModelPlan> stage = ranks.subspan(begin, tp);
     for (size_t i = 0; i < stage.front().load.loads.size(); ++i) {
+      if (is_absent(stage, i)) continue;
       const bool first = seen.insert(stage.front().load.loads[i].param->name).second;
       LAMINA_TRY(add_parameter(stage, i, first, out));
     }
   }
-  int64_t unpacked = 0;
-  for (const ModelPlan& rank : ranks) {
-    out.ranks.bytes += static_cast<int64_t>(rank.load.bytes);
-    for (const ParamLoad& load : rank.load.loads) {
-      LAMINA_ASSIGN(const int64_t elements, local_elements(*load.param));
-      out.ranks.elements += elements;
-      unpacked += elements * dtype_bytes(load.param->store->storage_dtype());
-    }
-  }
-  out.packing = out.ranks.bytes - unpacked;
+  for (const ModelPlan& rank : ranks) out.ranks.bytes += static_cast<int64_t>(rank.load.bytes);
+  out.packing = out.ranks.bytes - out.checkpoint.bytes - out.widening - out.replicas.bytes - out.vocabulary_padding.bytes;
   return out;
 }
 

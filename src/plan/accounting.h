@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/result.h"
 #include "plan/model_plan.h"
@@ -21,15 +20,14 @@ struct Accounting {
   int64_t widening = 0;       // bytes that these elements take more (less: below 0) in the type they are kept in
   Amount replicas;            // further copies, in the type they are kept in
   Amount vocabulary_padding;  // rows that no token has
-  int64_t packing = 0;        // bytes that fill up panels and cache lines
+  int64_t packing = 0;        // what is left: bytes that fill up panels and cache lines, or that another coding takes more (less: below 0)
   Amount ranks;               // sum over the ranks: elements with vocabulary padding, bytes reserved
 };
 
 /// `ranks`: all of one topology, in order. An error that names a parameter of which the ranks of a stage hold less or more than the whole.
 Result<Accounting> account(std::span<const ModelPlan> ranks);
 
-/// Local rows times columns of `load` that are source elements, and all of them.
-int64_t source_elements(const ParamLoad& load);
-Result<int64_t> local_elements(const Param& param);
+/// Whether parameter `index` of a stage is an optional one that the checkpoint lacks.
+bool is_absent(std::span<const ModelPlan> stage, size_t index);
 
 }  // namespace lamina

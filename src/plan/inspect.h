@@ -27,7 +27,8 @@ Result<Inspection> inspect_ranks(const PlanOptions& options, const std::shared_p
                                  bool shared);
 
 /// Parameters stand once, in order of the stages; what differs between the ranks of a stage is in `slices`, tables that parameters of equal
-/// cut share: one entry a tp rank, each a list of {"source", "rows", "cols", "at"}. Rows, columns, layers and heads are [begin, end).
+/// cut share: one entry a tp rank, each a list of {"source", "rows", "cols", "at"}, counted as the tensor on disk does. Rows, columns,
+/// layers and heads are [begin, end).
 /// {"model", "class", "ranks", "topology", "layers", "context_length", "dtype", "tied", "parameter_total",
 ///  "parameters": [{"name", "rule", "on_disk", "global", "local", "dtype", "bytes", "places": [{"stage", "slices", ...}], "sources"}],
 ///  "slices", "skipped",

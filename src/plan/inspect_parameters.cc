@@ -1,6 +1,7 @@
 // Parameters and what each rank holds of their sources.
 
 #include "base/strings.h"
+#include "plan/accounting.h"
 #include "plan/inspect_parts.h"
 
 namespace lamina {
@@ -80,11 +81,13 @@ Json slices_json(std::span<const ModelPlan> stage, size_t index, bool fused) {
   Json out = Json::array();
   for (const ModelPlan& rank : stage) {
     Json pieces = Json::array();
-    for (const LoadPiece& piece : rank.load.loads[index].pieces) {
+    const ParamLoad& load = rank.load.loads[index];
+    for (const LoadPiece& piece : load.pieces) {
+      const DiskRect rect = disk_rect(*load.param, piece);
       Json line;
       line.set("source", fused ? 0 : piece.part);
-      line.set("rows", range_json(piece.source_row, piece.rows));
-      line.set("cols", range_json(piece.source_col, piece.cols));
+      line.set("rows", range_json(rect.row, rect.rows));
+      line.set("cols", range_json(rect.col, rect.cols));
       line.set("at", piece.local_row);
       pieces.push(std::move(line));
     }
@@ -98,14 +101,15 @@ void set_file_ranges(std::span<const ModelPlan> stage, size_t index, Json& place
   Json out = Json::array();
   for (const ModelPlan& rank : stage) {
     Json ranges = Json::array();
-    for (const LoadPiece& piece : rank.load.loads[index].pieces) {
+    const ParamLoad& load = rank.load.loads[index];
+    for (const LoadPiece& piece : load.pieces) {
       const TensorInfo& tensor = *piece.tensor;
-      const int64_t stride = tensor.shape.size() < 2 ? 1 : tensor.shape[1];
-      const int64_t element = dtype_bytes(tensor.dtype);
-      const int64_t first = static_cast<int64_t>(tensor.begin) + (piece.source_row * stride + piece.source_col) * element;
-      ranges.push(range_json(first, ((piece.rows - 1) * stride + piece.cols) * element));
-      if (piece.cols == stride) continue;
-      place.set("run_bytes", piece.cols * element);
+      const DiskRect rect = disk_rect(*load.param, piece);
+      const int64_t stride = disk_stride(tensor), element = dtype_bytes(tensor.dtype);
+      const int64_t first = static_cast<int64_t>(tensor.begin) + (rect.row * stride + rect.col) * element;
+      ranges.push(range_json(first, ((rect.rows - 1) * stride + rect.cols) * element));
+      if (rect.cols == stride) continue;
+      place.set("run_bytes", rect.cols * element);
       place.set("stride_bytes", stride * element);
     }
     out.push(std::move(ranges));
@@ -118,6 +122,7 @@ class Parameters {
  public:
   Status add_stage(std::span<const ModelPlan> stage) {
     for (size_t i = 0; i < stage.front().load.loads.size(); ++i) {
+      if (is_absent(stage, i)) continue;
       const Param& param = *stage.front().load.loads[i].param;
       const Sources sources = sources_of(stage, i);
       LAMINA_ASSIGN(Json place, place_json(stage, i, sources.fused));

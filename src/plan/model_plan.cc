@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/strings.h"
+#include "checkpoint/kv_scales_file.h"
 #include "models/name_rules.h"
 #include "weights/tied.h"
 
@@ -46,9 +47,8 @@ std::function<bool(const std::string&)> tensor_names(const ModelSource& source) 
 
 std::unique_ptr<WeightFormat> make_format(const PlanOptions& options, const ModelSource& source) {
   if (!source.quant) return make_plain_format({source.dtype}, *source.kernels);
-  return make_quantised_format(*source.quant,
-                               {.model_dtype = source.dtype, .act_quant = options.act_quant == "on", .holds = tensor_names(source)},
-                               *source.kernels);
+  return make_quantised_format(
+      *source.quant, {.model_dtype = source.dtype, .act_quant = options.act_quant == "on", .holds = tensor_names(source)}, *source.kernels);
 }
 
 Result<BuiltModel> build(const PlanOptions& options, const ModelSource& source, const ParallelGroups& groups, const WeightFormat& format,
@@ -56,6 +56,29 @@ Result<BuiltModel> build(const PlanOptions& options, const ModelSource& source, 
   const ModelOptions model_options{
       .stage_boundaries = options.stage_boundaries, .dp_lm_head = options.topology.dp_lm_head, .boundaries = boundary_options(options)};
   return build_model(source.entry, source.config, model_options, groups, format, stage);
+}
+
+/// The scales that the checkpoint holds or its config promises; null: none.
+std::shared_ptr<KvScales> add_kv_scales(const ModelSource& source, const StageLayers& stage, ParamList& params) {
+  const bool promised = source.quant && source.quant->fp8_kv_cache() && source.quant->method() == "compressed-tensors";
+  if (!promised && !(source.checkpoint && holds_kv_scales(*source.checkpoint))) return nullptr;
+  return declare_kv_scales(stage, promised, params);
+}
+
+/// Those of --quantization-param-path, which go before the checkpoint's.
+Status read_kv_scales(const PlanOptions& options, const ModelSource& source, ModelPlan& plan) {
+  if (options.quantization_param_path.empty()) return {};
+  const KvScalesWanted wanted{.model_type = source.config.model_type,
+                              .layers = source.config.num_hidden_layers,
+                              .tp_size = plan.topology.tp_size,
+                              .tp_rank = plan.topology.tp_rank(plan.rank)};
+  LAMINA_ASSIGN(const std::vector<float> scales, read_kv_scales_file(options.quantization_param_path, wanted));
+  plan.kv_scales = std::make_shared<KvScales>(KvScales{.stage = plan.stage, .layers = {}});
+  for (int64_t layer = plan.stage.begin; layer < plan.stage.end(); ++layer) {
+    const float scale = scales[static_cast<size_t>(layer)];
+    plan.kv_scales->layers.push_back({.k = scale, .v = scale, .has_k = true, .has_v = true});
+  }
+  return {};
 }
 
 /// Whether heads, sizes and layers of the model divide as `options.topology` asks: what its first rank's layers say.
@@ -70,7 +93,9 @@ Status check_topology(const PlanOptions& options, const ModelSource& source, con
 /// The whole model against the whole checkpoint, whatever a rank will hold of it.
 Status audit_whole(const PlanOptions& options, ModelSource& source, const WeightFormat& format) {
   const ParallelGroups single = ParallelGroups::single();
-  LAMINA_ASSIGN(const BuiltModel whole, build(options, source, single, format, {0, source.config.num_hidden_layers}));
+  const StageLayers layers{0, source.config.num_hidden_layers};
+  LAMINA_ASSIGN(const BuiltModel whole, build(options, source, single, format, layers));
+  add_kv_scales(source, layers, *whole.params);
   if (!source.checkpoint) return {};
   source.report = audit(*source.checkpoint, *whole.params, whole.model->names());
   if (!source.report.clean()) return error(source.report.fault());
@@ -123,6 +148,8 @@ Result<ModelPlan> plan_rank(const PlanOptions& options, std::shared_ptr<const Mo
   LAMINA_ASSIGN(plan.built, build(options, *source, *plan.groups, *plan.format, plan.stage));
   LAMINA_TRY(plan.built.model->capture_before(options.capture_layers));
   ParamList& params = *plan.built.params;
+  plan.kv_scales = add_kv_scales(*source, plan.stage, params);
+  LAMINA_TRY(read_kv_scales(options, *source, plan));
   LAMINA_ASSIGN(plan.load, source->checkpoint ? plan_load(*source->checkpoint, params, plan.built.model->names(), LoadScope::kPart)
                                               : plan_dummy(params, source->dtype));
   plan.source = std::move(source);

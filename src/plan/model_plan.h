@@ -12,6 +12,7 @@
 #include "checkpoint/safetensors.h"
 #include "models/registry.h"
 #include "weights/format.h"
+#include "weights/kv_scales.h"
 #include "weights/loader.h"
 
 namespace lamina {
@@ -24,6 +25,7 @@ struct PlanOptions {
   std::string dtype = "auto";               // auto | bfloat16 | float16 | half | float32
   std::string act_quant = "on";             // on | off: inputs stay plain whatever the checkpoint's format says
   std::string kv_cache_dtype = "auto";      // auto | bf16 | float32
+  std::string quantization_param_path;      // JSON file of the KV cache's scales; empty: those of the checkpoint, if any
   std::string attention_backend = "paged";  // paged | reference
   int64_t context_length = 0;               // 0: the model's
   std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512; empty: the best
@@ -62,6 +64,7 @@ struct ModelPlan {
   std::unique_ptr<WeightFormat> format;
   std::unique_ptr<AttentionBackend> backend;
   BuiltModel built;
+  std::shared_ptr<KvScales> kv_scales;  // of the stage's layers; null: neither checkpoint nor options say any. Owners: the plan, its stores
   LoadPlan load;
 };
 

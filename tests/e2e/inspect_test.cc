@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "base/file.h"
 #include "tests/support/program.h"
 #include "tests/support/toy_model.h"
@@ -20,8 +23,10 @@ using ::testing::HasSubstr;
 const std::string kConfigs = LAMINA_SOURCE_DIR "/tests/configs";
 
 /// The JSON that inspect prints; null after a failure.
-Json inspected(const std::string& folder) {
-  const Outcome outcome = run_lamina({"inspect", folder, "--json"});
+Json inspected(const std::string& folder, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> args = {"inspect", folder, "--json"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  const Outcome outcome = run_lamina(args);
   EXPECT_EQ(outcome.exit_code, 0) << folder << ": " << outcome.err;
   const Result<Json> json = parse_json(outcome.out, "stdout");
   EXPECT_TRUE(json.ok()) << outcome.out.substr(0, 200);
@@ -132,8 +137,80 @@ TEST(Inspect, GoldenCheckpointWithStoredFrequenciesSkipsThem) {
   }
 }
 
-TEST(Inspect, MoreThanOneRankIsRefusedUntilBuilt) {
-  EXPECT_THAT(fixture::only_error(run_lamina({"inspect", kConfigs + "/llama-3.2-1b", "--tp", "2"}), 1), HasSubstr("--tp-size"));
+/// Bytes of a file that a rank reads of one source: a run of every stride.
+struct Runs {
+  int64_t begin, end, run, stride;
+};
+
+/// Marks the bytes that the ranks of a place read, in the files' own numbers.
+void mark(const Json& plan, const Json& parameter, const Json& place, std::map<std::string, std::set<int64_t>>& read) {
+  const Json::Array& table = at(plan, "slices").as_array()[static_cast<size_t>(at(place, "slices").as_integer())].as_array();
+  for (size_t rank = 0; rank < table.size(); ++rank) {
+    const Json::Array& ranges = at(place, "file_ranges").as_array()[rank].as_array();
+    ASSERT_EQ(ranges.size(), table[rank].as_array().size());
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const Json& source = at(parameter, "sources").as_array()[static_cast<size_t>(at(table[rank].as_array()[i], "source").as_integer())];
+      const int64_t begin = ranges[i].as_array()[0].as_integer(), end = ranges[i].as_array()[1].as_integer();
+      const bool strided = place.find("run_bytes") != nullptr;
+      const Runs runs{begin, end, strided ? at(place, "run_bytes").as_integer() : end - begin,
+                      strided ? at(place, "stride_bytes").as_integer() : end - begin};
+      for (int64_t run = runs.begin; run < runs.end; run += runs.stride) {
+        for (int64_t byte = run; byte < run + runs.run; ++byte) read[at(source, "file").as_string()].insert(byte);
+      }
+    }
+  }
+}
+
+TEST(Inspect, RanksReadEveryByteOfTheFilesBetweenThem) {
+  const TempFolder folder;
+  const ToyModel model = fixture::toy_model({.qkv_bias = true, .o_bias = true});
+  model.write(folder, 2);
+  size_t elements = 0;
+  for (const auto& [name, tensor] : model.tensors) elements += tensor.bytes.size();
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--tp", "4"}, {"--tp", "2", "--pp", "2"}, {"--tp", "4", "--dp-attention", "2"}}) {
+    const Json plan = inspected(folder.path(), flags);
+    ASSERT_FALSE(plan.is_null());
+    std::map<std::string, std::set<int64_t>> read;
+    for (const Json& parameter : at(plan, "parameters").as_array()) {
+      for (const Json& place : at(parameter, "places").as_array()) mark(plan, parameter, place, read);
+    }
+    size_t bytes = 0;
+    for (const auto& [file, marked] : read) bytes += marked.size();
+    EXPECT_EQ(bytes, elements);
+    EXPECT_EQ(at(at(at(plan, "accounting"), "checkpoint"), "bytes").as_integer(), static_cast<int64_t>(elements));
+  }
+}
+
+TEST(Inspect, ATensorThatNothingOwnsIsRefusedOnEveryTopology) {
+  const TempFolder folder;
+  ToyModel model = fixture::toy_model();
+  model.tensors["model.layers.1.self_attn.surprise.weight"] = fixture::constant_tensor({8}, 1);
+  model.write(folder);
+  for (const char* flag : {"--tp", "--pp"}) {
+    EXPECT_THAT(fixture::only_error(run_lamina({"inspect", folder.path(), flag, "2"}), 1),
+                AllOf(HasSubstr("unexpected 1"), HasSubstr("model.layers.1.self_attn.surprise.weight")));
+  }
+}
+
+TEST(Inspect, TextShowsRanksStagesSlicesAndTheAccount) {
+  const Outcome text = run_lamina({"inspect", kConfigs + "/tinyllama-1.1b", "--tp", "8", "--pp", "2", "--memory-per-rank", "4"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("16 ranks (tp 8 x pp 2)"), HasSubstr("rank 15: heads 28-31, KV heads 3 (2 replicas)"),
+                              HasSubstr("stage 1: layers 11-21"), HasSubstr("hands the residual"), HasSubstr("slices of the sources"),
+                              HasSubstr("accounting"), HasSubstr("largest context: 2048 tokens, with 4.00 GB for each rank")));
+}
+
+TEST(Inspect, RefusesHeadCountsByFlag) {
+  EXPECT_THAT(fixture::only_error(run_lamina({"inspect", kConfigs + "/qwen2.5-7b", "--tp", "8"}), 1),
+              AllOf(HasSubstr("28 heads"), HasSubstr("--tp-size 8")));
+  EXPECT_THAT(fixture::only_error(run_lamina({"inspect", kConfigs + "/llama-3.2-1b", "--tp", "4", "--dp-attention", "3"}), 2),
+              HasSubstr("--dp-attention 3"));
+}
+
+TEST(Inspect, APageThatCannotBeWrittenIsAnError) {
+  EXPECT_THAT(fixture::only_error(run_lamina({"inspect", kConfigs + "/llama-3.2-1b", "--html", "/nowhere/page.html"}), 1),
+              AllOf(HasSubstr("--html /nowhere/page.html"), HasSubstr("No such file")));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ std::vector<Topology> topologies(int64_t layers) {
   std::vector<Topology> out;
   for (const int tp : {1, 2, 4, 8}) {
     for (const int pp : {1, 2, 16}) {
-      if (pp == 16 && tp == 2) continue;
+      if (pp == 16 && tp < 8) continue;
       for (int dp = 1; dp <= std::min(tp, 2); ++dp) {
         out.push_back({.tp_size = tp, .pp_size = pp, .dp_attention = dp});
         if (pp > 1) out.back().pp_layer_partition = uneven(layers, pp);

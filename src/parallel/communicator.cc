@@ -15,7 +15,8 @@ RowRange row_share(int64_t rows, int size, int rank) {
 
 void SelfCommunicator::all_gather_columns(ConstF32View local, F32View out) {
   LAMINA_CHECK(local.rows == out.rows && local.cols == out.cols, "gathered views differ in shape");
-  for (int64_t r = 0; r < local.rows; ++r) std::memcpy(out.row(r), local.row(r), static_cast<size_t>(local.cols) * sizeof(float));
+  for (int64_t r = 0; local.cols > 0 && r < local.rows; ++r)
+    std::memcpy(out.row(r), local.row(r), static_cast<size_t>(local.cols) * sizeof(float));
 }
 
 void SelfCommunicator::gather_columns(ConstF32View local, F32View out, int) { all_gather_columns(local, out); }

@@ -187,6 +187,7 @@ Status Liveness::accept_all(uint64_t token, Clock::time_point until) {
 }
 
 Status Liveness::connect_to(const LinkAddress& address, Clock::time_point until) {
+  if (address.count == 0) return error("rank 0 has no address for the links between ranks");
   do {
     for (uint16_t i = 0; i < std::min<size_t>(address.count, address.hosts.size()); ++i) {
       const int fd = connect_before(address.hosts[i], address.port, std::min(until, Clock::now() + std::chrono::seconds(2)));

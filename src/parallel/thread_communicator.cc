@@ -101,7 +101,7 @@ void copy_rows(const MutableActivation& from, const MutableActivation& to, RowRa
   const bool whole = from.stride == from.cols && to.stride == to.cols;
   const int64_t pieces = whole ? std::min<int64_t>(rows.count, 1) : rows.count;
   const auto bytes = static_cast<size_t>((whole ? rows.count : 1) * to.cols * element);
-  for (int64_t r = 0; r < pieces; ++r) {
+  for (int64_t r = 0; bytes > 0 && r < pieces; ++r) {
     std::memcpy(static_cast<std::byte*>(to.data) + (rows.begin + r) * to.stride * element,
                 static_cast<const std::byte*>(from.data) + (rows.begin + r) * from.stride * element, bytes);
   }
@@ -199,7 +199,7 @@ void ThreadCommunicator::gather(ConstF32View local, F32View out, bool wants, con
   for (int r = 0; wants && r < size(); ++r) {
     const F32View theirs = f32_of(r);
     LAMINA_CHECK(theirs.rows == local.rows && theirs.cols == local.cols, "gathered views differ in shape");
-    for (int64_t row = 0; row < local.rows; ++row) {
+    for (int64_t row = 0; local.cols > 0 && row < local.rows; ++row) {
       std::memcpy(out.row(row) + r * local.cols, theirs.row(row), static_cast<size_t>(local.cols) * sizeof(float));
     }
     if (r != rank_) received_ += static_cast<uint64_t>(local.rows * local.cols) * sizeof(float);

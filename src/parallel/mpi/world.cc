@@ -86,20 +86,14 @@ std::span<std::byte> raw(T& value) {
 }
 
 Status MpiWorld::link(std::chrono::milliseconds deadline) {
-  LinkAddress address;
-  int64_t same_machine = all_min(local_size());
-  if (rank() == 0) {
-    // Without an address the others give up at once; rank 0 says why.
-    auto listening = liveness_.listen(same_machine == size());
-    if (!listening.ok()) fault_.raise(listening.error().message);
-    if (listening.ok()) address = *listening;
-  }
-  control_.broadcast(raw(address), 0);
-  if (!fault_.raised()) {
-    const Status joined = liveness_.link(address, deadline);
-    if (!joined.ok()) return joined;
-  }
-  return fault_.raised() ? Status(Error{fault_.message()}) : Status();
+  const bool one_machine = all_min(local_size()) == size();
+  Result<LinkAddress> address = LinkAddress{};
+  if (rank() == 0) address = liveness_.listen(one_machine);
+  LinkAddress told = address.ok() ? *address : LinkAddress{};  // without an address the others give up too
+  control_.broadcast(raw(told), 0);
+  if (fault_.raised()) return Error{fault_.message()};
+  if (!address.ok()) return address.error();
+  return liveness_.link(told, deadline);
 }
 
 int64_t MpiWorld::all_min(int64_t value) {

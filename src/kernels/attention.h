@@ -15,11 +15,15 @@ namespace lamina::kernels {
 
 inline constexpr int64_t kAttentionBlock = 64;
 
-/// K or V of one layer as the pool holds it: [slots, heads, dim] of `dtype` (kF32 or kBF16).
+/// K or V of one layer as the pool holds it: [slots, heads, dim] of `dtype`, as KvTarget wrote it. A key or value is the element times its
+/// scale; 8 bits are expanded on the way into the registers' blocks, never as a copy of the pool.
 struct KvSource {
   DType dtype = DType::kBF16;
   const void* base = nullptr;
-  int64_t slot_stride = 0;  // elements from slot to slot
+  int64_t slot_stride = 0;        // elements from slot to slot
+  float scale = 1.0F;             // of the layer; 1 with `scales`
+  const float* scales = nullptr;  // kI8: [slots, heads]; null: `scale` alone
+  int64_t scale_stride = 0;       // elements from slot to slot
 };
 
 /// One request's part of a batch.

@@ -36,11 +36,17 @@ struct RopeArgs {
   bool neox = true;
 };
 
-/// Keys or values of one layer: where row `slots[t]` of the pool begins. Element type kF32 or kBF16.
+/// Keys or values of one layer: where row `slots[t]` of the pool begins. Element type kF32, kBF16, kF8E4M3, kF8E5M2 or kI8. In 8 bits the
+/// nearest to x / scale is stored, ties to even, saturating (int8 within [-128, 127]); kI8 may have a scale of its own for each head of
+/// each slot, the head's largest |x| / 127 (1 when that is 0), which is stored too.
 struct KvTarget {
   DType dtype = DType::kBF16;
-  void* base = nullptr;     // [slots, heads, head_dim]
-  int64_t slot_stride = 0;  // elements from slot to slot
+  void* base = nullptr;      // [slots, heads, head_dim]
+  int64_t slot_stride = 0;   // elements from slot to slot
+  float scale = 1.0F;        // of the layer, 8 bits only; 1 with `scales`
+  float* scales = nullptr;   // kI8: [slots, heads], filled; null: `scale` alone
+  int64_t scale_stride = 0;  // elements from slot to slot
+  int head_dim = 0;          // needed with `scales`
 };
 
 /// A contiguous run of values, made from anything a std::span takes. Plain data: the ISA translation units must not instantiate
@@ -88,7 +94,7 @@ struct Kernels {
   /// gate_up [rows, 2 * inner] (gate first): out = silu(gate) * up.
   void (*silu_and_mul)(ConstF32View gate_up, MutableActivation out);
   void (*round_to_bf16)(ConstF32View x, MutableActivation out);
-  /// Writes x [tokens, heads * head_dim] to the pool at slots[t], rounded to the target's dtype.
+  /// Writes x [tokens, heads * head_dim] to the pool at slots[t], rounded to the target's dtype. Without a scale, NaN stays NaN.
   void (*store_kv)(ConstF32View x, Run<int64_t> slots, KvTarget target);
 
   // --- attention ------------------------------------------------------------------------------------------------------------------

@@ -6,9 +6,13 @@
 #include <numeric>
 
 #include "base/strings.h"
+#include "kernels/float8.h"
 
 namespace lamina::kernels::testing {
 namespace {
+
+float key_scale(const AttentionCase& c) { return dtype_bytes(c.kv_dtype) == 1 ? kKeyScale : 1.0F; }
+float value_scale(const AttentionCase& c) { return dtype_bytes(c.kv_dtype) == 1 ? kValueScale : 1.0F; }
 
 Buffer nan_buffer(int64_t bytes) {
   auto buffer = Buffer::allocate(static_cast<size_t>(bytes));
@@ -17,21 +21,38 @@ Buffer nan_buffer(int64_t bytes) {
   return std::move(buffer).value();
 }
 
+/// What the pool gives back for x: heads of `dim`.
+void store_and_read(const AttentionCase& c, std::vector<float>& x, int dim, float scale) {
+  if (c.kv_dtype == DType::kF32) return;
+  for (size_t begin = 0; begin < x.size(); begin += static_cast<size_t>(dim)) {
+    const auto head = std::span(x).subspan(begin, static_cast<size_t>(dim));
+    if (c.head_scales) {
+      scale = 0.0F;
+      for (const float value : head) scale = std::max(scale, std::fabs(value) / 127.0F);
+    }
+    for (float& value : head) {
+      if (c.kv_dtype == DType::kBF16) value = bf16_to_f32(f32_to_bf16(value));
+      if (c.kv_dtype == DType::kF8E4M3) value = e4m3_to_f32(f32_to_e4m3(value / scale)) * scale;
+      if (c.kv_dtype == DType::kF8E5M2) value = e5m2_to_f32(f32_to_e5m2(value / scale)) * scale;
+      if (c.kv_dtype == DType::kI8) value = std::clamp(std::nearbyint(value / scale), -128.0F, 127.0F) * scale;
+    }
+  }
+}
+
 }  // namespace
 
 std::string describe(const AttentionCase& c) {
-  return cat("heads ", c.q_heads, "/", c.kv_heads, " dims ", c.qk_dim, "/", c.v_dim, " kv ", dtype_name(c.kv_dtype), " page ", c.page_size,
-             " tokens ", c.tokens, " queries ", c.queries, " window ", c.window, " cap ", c.cap,
-             c.mask == AttentionMask::kCausal ? " causal" : " bidirectional");
+  return cat("heads ", c.q_heads, "/", c.kv_heads, " dims ", c.qk_dim, "/", c.v_dim, " kv ", dtype_name(c.kv_dtype),
+             c.head_scales ? " head scales" : "", " page ", c.page_size, " tokens ", c.tokens, " queries ", c.queries, " window ", c.window,
+             " cap ", c.cap, c.mask == AttentionMask::kCausal ? " causal" : " bidirectional");
 }
 
 AttentionData::AttentionData(Random& random, const AttentionCase& c)
     : q(random.normal(c.tokens * c.q_heads * c.qk_dim)),
       k(random.normal(c.tokens * c.kv_heads * c.qk_dim)),
       v(random.normal(c.tokens * c.kv_heads * c.v_dim)) {
-  if (c.kv_dtype != DType::kBF16) return;
-  k = from_bf16(to_bf16(k));
-  v = from_bf16(to_bf16(v));
+  store_and_read(c, k, c.qk_dim, kKeyScale);
+  store_and_read(c, v, c.v_dim, kValueScale);
 }
 
 PagedRequest::PagedRequest(Random& random, const AttentionCase& c) : case_(c) {
@@ -44,6 +65,21 @@ PagedRequest::PagedRequest(Random& random, const AttentionCase& c) : case_(c) {
   pages_.resize(static_cast<size_t>(used));
   keys_ = nan_buffer(slots * c.kv_heads * c.qk_dim * dtype_bytes(c.kv_dtype));
   values_ = nan_buffer(slots * c.kv_heads * c.v_dim * dtype_bytes(c.kv_dtype));
+  key_scales_ = nan_buffer(slots * c.kv_heads * 4);
+  value_scales_ = nan_buffer(slots * c.kv_heads * 4);
+}
+
+KvTarget PagedRequest::target(Buffer& buffer, Buffer& scales, int dim, float scale) const {
+  KvTarget target{.dtype = case_.kv_dtype, .base = buffer.data(), .slot_stride = case_.kv_heads * dim, .scale = scale};
+  if (case_.head_scales)
+    target.scale = 1.0F, target.scales = scales.as<float>(), target.scale_stride = case_.kv_heads, target.head_dim = dim;
+  return target;
+}
+
+KvSource PagedRequest::source(const Buffer& buffer, const Buffer& scales, int dim, float scale) const {
+  KvSource source{.dtype = case_.kv_dtype, .base = buffer.data(), .slot_stride = case_.kv_heads * dim, .scale = scale};
+  if (case_.head_scales) source.scale = 1.0F, source.scales = scales.as<float>(), source.scale_stride = case_.kv_heads;
+  return source;
 }
 
 void PagedRequest::store(const Kernels& kernels, const AttentionData& data, int64_t begin, int64_t end) {
@@ -53,9 +89,9 @@ void PagedRequest::store(const Kernels& kernels, const AttentionData& data, int6
   const int64_t key_width = case_.kv_heads * case_.qk_dim;
   const int64_t value_width = case_.kv_heads * case_.v_dim;
   kernels.store_kv(ConstF32View(data.k.data() + begin * key_width, end - begin, key_width), slots,
-                   {.dtype = case_.kv_dtype, .base = keys_.data(), .slot_stride = key_width});
+                   target(keys_, key_scales_, case_.qk_dim, key_scale(case_)));
   kernels.store_kv(ConstF32View(data.v.data() + begin * value_width, end - begin, value_width), slots,
-                   {.dtype = case_.kv_dtype, .base = values_.data(), .slot_stride = value_width});
+                   target(values_, value_scales_, case_.v_dim, value_scale(case_)));
 }
 
 void PagedRequest::attend(const Kernels& kernels, ThreadTeam& team, const AttentionData& data, Ask ask, std::vector<float>& out) const {
@@ -66,8 +102,8 @@ void PagedRequest::attend(const Kernels& kernels, ThreadTeam& team, const Attent
               .rows = case_.tokens,
               .cols = case_.q_heads * case_.v_dim,
               .stride = case_.q_heads * case_.v_dim};
-  args.keys = {.dtype = case_.kv_dtype, .base = keys_.data(), .slot_stride = case_.kv_heads * case_.qk_dim};
-  args.values = {.dtype = case_.kv_dtype, .base = values_.data(), .slot_stride = case_.kv_heads * case_.v_dim};
+  args.keys = source(keys_, key_scales_, case_.qk_dim, key_scale(case_));
+  args.values = source(values_, value_scales_, case_.v_dim, value_scale(case_));
   args.page_size = case_.page_size;
   args.q_heads = case_.q_heads, args.kv_heads = case_.kv_heads;
   args.qk_dim = case_.qk_dim, args.v_dim = case_.v_dim;

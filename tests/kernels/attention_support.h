@@ -10,12 +10,14 @@ struct AttentionCase {
   int q_heads = 4, kv_heads = 2;
   int qk_dim = 64, v_dim = 64;
   DType kv_dtype = DType::kBF16;
+  bool head_scales = false;  // kI8: a scale for each head of each slot, else those below
   int64_t page_size = 16;
   int64_t tokens = 100, queries = 100;
   int64_t window = -1;
   float cap = 0.0F;
   AttentionMask mask = AttentionMask::kCausal;
 };
+inline constexpr float kKeyScale = 0.0117F, kValueScale = 0.0293F;  // of the layer, in 8 bits
 std::string describe(const AttentionCase& c);
 
 /// Queries, keys and values of one request (the same for every paging of it), in the precision the kernel is given.
@@ -45,7 +47,10 @@ class PagedRequest {
  private:
   AttentionCase case_;
   std::vector<int32_t> pages_;
+  KvTarget target(Buffer& buffer, Buffer& scales, int dim, float scale) const;
+  KvSource source(const Buffer& buffer, const Buffer& scales, int dim, float scale) const;
   Buffer keys_, values_;
+  Buffer key_scales_, value_scales_;
 };
 
 /// The oracle's answer for one query row and head, and how far rounding may lead from it.

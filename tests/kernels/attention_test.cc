@@ -9,13 +9,16 @@ namespace {
 
 class Attention : public KernelTest {
  protected:
-  /// Rounding of queries and weights: the dot-product unit takes bf16.
-  double operand_rounding(DType kv) const { return GetParam() == Isa::kAvx512 && kv == DType::kBF16 ? 0x1p-8 : 0.0; }
+  /// Rounding of queries and weights: the dot-product unit takes bf16, also keys and values that were multiplied by a head's scale.
+  double operand_rounding(const AttentionCase& c) const {
+    if (GetParam() != Isa::kAvx512 || c.kv_dtype == DType::kF32) return 0.0;
+    return c.head_scales ? 0x1p-7 : 0x1p-8;
+  }
 
   void expect_exact(const AttentionCase& c, const AttentionData& data, const std::vector<float>& out) const {
     for (int64_t token = c.tokens - c.queries; token < c.tokens; ++token)
       for (int head = 0; head < c.q_heads; ++head) {
-        const AttentionRow row = exact_attention(c, data, token, head, operand_rounding(c.kv_dtype));
+        const AttentionRow row = exact_attention(c, data, token, head, operand_rounding(c));
         for (int d = 0; d < c.v_dim; ++d)
           ASSERT_NEAR(static_cast<double>(out[static_cast<size_t>((token * c.q_heads + head) * c.v_dim + d)]),
                       row.out[static_cast<size_t>(d)], row.bound[static_cast<size_t>(d)])
@@ -26,6 +29,12 @@ class Attention : public KernelTest {
 
 std::vector<float> blank(const AttentionCase& c) { return std::vector<float>(static_cast<size_t>(c.tokens * c.q_heads * c.v_dim), -7.0F); }
 
+struct KvKind {
+  DType dtype;
+  bool head_scales = false;
+};
+constexpr KvKind kKvKinds[] = {{DType::kF32}, {DType::kBF16}, {DType::kF8E4M3}, {DType::kF8E5M2}, {DType::kI8}, {DType::kI8, true}};
+
 /// Calls f for every combination of the options; sizes and paging are drawn.
 template <class F>
 void for_every_option(Random& random, F&& f) {
@@ -35,10 +44,15 @@ void for_every_option(Random& random, F&& f) {
   for (const auto mask : {AttentionMask::kCausal, AttentionMask::kBidirectional})
     for (const int64_t window : {-1, 0, 1, 5, 70})
       for (const float cap : {0.0F, 2.5F})
-        for (const auto dtype : {DType::kF32, DType::kBF16})
+        for (const KvKind kind : {kKvKinds[0], kKvKinds[1], kKvKinds[random.integer(2, 5)]})
           for (const auto& heads : kHeads) {
             const auto& dims = kDims[static_cast<size_t>(random.integer(0, 3))];
-            AttentionCase c{.q_heads = heads[0], .kv_heads = heads[1], .qk_dim = dims[0], .v_dim = dims[1], .kv_dtype = dtype};
+            AttentionCase c{.q_heads = heads[0],
+                            .kv_heads = heads[1],
+                            .qk_dim = dims[0],
+                            .v_dim = dims[1],
+                            .kv_dtype = kind.dtype,
+                            .head_scales = kind.head_scales};
             c.page_size = kPages[static_cast<size_t>(random.integer(0, 3))];
             c.tokens = random.integer(1, 150);
             c.queries = random.integer(1, std::min<int64_t>(c.tokens, 40));
@@ -94,9 +108,9 @@ TEST_P(Attention, AKeyARowDoesNotSeeCannotHarmIt) {
   Random random(33);
   SCOPED_TRACE(random.seed_text());
   ThreadTeam team(1, 1);
-  for (const auto dtype : {DType::kF32, DType::kBF16})
+  for (const KvKind kind : kKvKinds)
     for (const int64_t window : {-1, 6}) {
-      const AttentionCase c{.kv_dtype = dtype, .tokens = 75, .queries = 75, .window = window};
+      const AttentionCase c{.kv_dtype = kind.dtype, .head_scales = kind.head_scales, .tokens = 75, .queries = 75, .window = window};
       const AttentionData data(random, c);
       PagedRequest clean(random, c);
       clean.store(kernels, data, 0, c.tokens);

@@ -209,6 +209,34 @@ TEST_P(Rows, StoreKvWritesOnlyItsSlots) {
   EXPECT_EQ(floats, floats_expected);
 }
 
+TEST_P(Rows, StoreKvIn8BitsGivesTheBytesOfTheReference) {
+  Random random(49);
+  SCOPED_TRACE(random.seed_text());
+  std::vector<float> x = random.normal(3 * 4 * 29);
+  x[5] = 1e9F, x[6] = -1e9F, x[7] = 1e-9F, x[8] = -0.0F;
+  const std::vector<int64_t> slots{5, 0, 3};
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2, DType::kI8})
+    for (const bool own : {false, true}) {
+      if (own && dtype != DType::kI8) continue;
+      const auto stored = [&](const Kernels& k) {
+        std::vector<uint8_t> bytes(6 * 120 + 6 * 5 * 4, 0x42);
+        KvTarget target{.dtype = dtype, .base = bytes.data(), .slot_stride = 120, .scale = 0.013F};
+        if (own)
+          target.scale = 1.0F, target.scales = reinterpret_cast<float*>(bytes.data() + 6 * 120), target.scale_stride = 5,
+          target.head_dim = 29;
+        k.store_kv(ConstF32View(x.data(), 3, 4 * 29), slots, target);
+        return bytes;
+      };
+      EXPECT_EQ(stored(kernels), stored(table(Isa::kRef))) << dtype_name(dtype) << (own ? " scales of heads" : "");
+    }
+  std::fill(x.begin(), x.end(), kNan);
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    std::vector<uint8_t> bytes(6 * 120, 0x42);
+    kernels.store_kv(ConstF32View(x.data(), 3, 4 * 29), slots, {.dtype = dtype, .base = bytes.data(), .slot_stride = 120});
+    EXPECT_EQ(bytes[0] & 0x7F, 0x7F);
+  }
+}
+
 TEST_P(Rows, ArgmaxTakesTheLowestOfEqualsAndNeverNan) {
   Random random(48);
   SCOPED_TRACE(random.seed_text());

@@ -4,8 +4,8 @@
 
 #include <immintrin.h>
 
-#include "kernels/vector/attention.h"
 #include "kernels/vector/coded_tile.h"
+#include "kernels/vector/kv8.h"
 
 namespace lamina::kernels {
 namespace {
@@ -17,6 +17,8 @@ struct Avx2 {
   using I = __m256i;
   using Bf16Op = vec::PairExpand<Avx2, uint16_t>;
   using Bf16Kv = vec::FloatKv<Avx2, uint16_t>;
+  template <class Bytes>
+  using Kv8 = vec::FloatKv8<Avx2, Bytes>;
   using Bf16Product = vec::FloatProduct<Avx2, uint16_t>;
   static constexpr int64_t kWidth = 8;
   static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
@@ -161,6 +163,11 @@ struct Avx2 {
   static I to_nearest(F v) { return _mm256_cvtps_epi32(v); }
   static F select_less(I a, I b, F yes, F no) { return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a))); }
   static I load_bytes(const uint8_t* p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
+  static I load_bytes_n(const uint8_t* p, int64_t n) {
+    uint8_t buffer[8] = {};
+    __builtin_memcpy(buffer, p, static_cast<size_t>(n));
+    return load_bytes(buffer);
+  }
   static void store_bytes(uint8_t* p, I v, int64_t n) {
     const __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     uint8_t bytes[16];

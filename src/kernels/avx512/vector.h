@@ -8,8 +8,8 @@
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 
-#include "kernels/vector/attention.h"
 #include "kernels/vector/coded_tile.h"
+#include "kernels/vector/kv8.h"
 
 namespace lamina::kernels {
 namespace {
@@ -76,6 +76,8 @@ struct Avx512 {
   using I = __m512i;
   using Bf16Op = vec::PairDot<Avx512>;
   using Bf16Kv = vec::PairKv<Avx512>;
+  template <class Bytes>
+  using Kv8 = vec::PairKv8<Avx512, Bytes>;
   using Bf16Product = vec::PairProduct<Avx512>;
   static constexpr int64_t kWidth = 16;
   static constexpr int kTileRows = 12;  // 24 accumulators, 2 vectors of weights and a broadcast of 32 registers
@@ -188,6 +190,7 @@ struct Avx512 {
   static I to_nearest(F v) { return _mm512_cvtps_epi32(v); }
   static F select_less(I a, I b, F yes, F no) { return _mm512_mask_blend_ps(_mm512_cmplt_epi32_mask(a, b), no, yes); }
   static I load_bytes(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+  static I load_bytes_n(const uint8_t* p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask(n), p)); }
   static void store_bytes(uint8_t* p, I v, int64_t n) { _mm512_mask_cvtepi32_storeu_epi8(p, mask(n), v); }
   /// The lowest byte of each word in all four.
   static I repeat_byte(I v) { return _mm512_shuffle_epi8(v, _mm512_load_si512(kByteOrders.first)); }
@@ -224,6 +227,14 @@ struct Avx512 {
     constexpr int kAOrBAndC = 0xF8;
     steps[0] = _mm512_ternarylogic_epi32(e4m3_half(word), _mm512_slli_epi16(word, 8), sign, kAOrBAndC);
     steps[1] = _mm512_ternarylogic_epi32(e4m3_half(_mm512_srli_epi16(word, 8)), word, sign, kAOrBAndC);
+  }
+
+  /// n <= 32 numbers as bf16, zeros beyond.
+  static I e4m3_as_bf16(const uint8_t* p, int64_t n) {
+    const I v =
+        _mm512_cvtepu8_epi16(n == 32 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)) : _mm256_maskz_loadu_epi8(mask32(n), p));
+    constexpr int kAOrBAndC = 0xF8;
+    return _mm512_ternarylogic_epi32(e4m3_half(v), _mm512_slli_epi16(v, 8), _mm512_set1_epi16(-32768), kAOrBAndC);
   }
 
   // words of four bytes: inputs unsigned, weights signed

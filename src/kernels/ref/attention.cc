@@ -2,14 +2,30 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/float8.h"
 #include "kernels/ref/ref.h"
 
 namespace lamina::kernels::ref {
 namespace {
 
 float element(const KvSource& source, int64_t index) {
-  return source.dtype == DType::kF32 ? static_cast<const float*>(source.base)[index]
-                                     : bf16_to_f32(static_cast<const uint16_t*>(source.base)[index]);
+  switch (source.dtype) {
+    case DType::kF32:
+      return static_cast<const float*>(source.base)[index];
+    case DType::kF8E4M3:
+      return e4m3_to_f32(static_cast<const uint8_t*>(source.base)[index]) * source.scale;
+    case DType::kF8E5M2:
+      return e5m2_to_f32(static_cast<const uint8_t*>(source.base)[index]) * source.scale;
+    case DType::kI8:
+      return static_cast<float>(static_cast<const int8_t*>(source.base)[index]) * source.scale;
+    default:
+      return bf16_to_f32(static_cast<const uint16_t*>(source.base)[index]);
+  }
+}
+
+/// The scale of a slot's own head.
+float head_scale(const KvSource& source, int64_t slot, int head) {
+  return source.scales != nullptr ? source.scales[slot * source.scale_stride + head] : 1.0F;
 }
 
 /// Softmax over the keys one query row sees, in two passes (maximum, then sum), keys in order.
@@ -39,7 +55,8 @@ class Row {
       const float weight = std::exp(score(p) - maximum);
       const int64_t value = slot(p) * args_.values.slot_stride + static_cast<int64_t>(kv_head_) * args_.v_dim;
       total += weight;
-      for (int d = 0; d < args_.v_dim; ++d) sum[d] += weight * element(args_.values, value + d);
+      const float scaled = weight * head_scale(args_.values, slot(p), kv_head_);
+      for (int d = 0; d < args_.v_dim; ++d) sum[d] += scaled * element(args_.values, value + d);
     }
     if (begin_ >= end_) return;
     for (int d = 0; d < args_.v_dim; ++d) sum[d] /= total;
@@ -53,7 +70,7 @@ class Row {
     const int64_t key = slot(position) * args_.keys.slot_stride + static_cast<int64_t>(kv_head_) * args_.qk_dim;
     float sum = 0.0F;
     for (int d = 0; d < args_.qk_dim; ++d) sum += query_[d] * element(args_.keys, key + d);
-    sum *= args_.scale;
+    sum *= args_.scale * head_scale(args_.keys, slot(position), kv_head_);
     return args_.logit_cap > 0.0F ? args_.logit_cap * std::tanh(sum / args_.logit_cap) : sum;
   }
 

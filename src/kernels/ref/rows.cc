@@ -1,11 +1,25 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/float8.h"
 #include "kernels/ref/ref.h"
 #include "kernels/tables.h"
 
 namespace lamina::kernels::ref {
 namespace {
+
+int8_t nearest_int8(float x) { return static_cast<int8_t>(std::nearbyint(std::fmin(std::fmax(x, -128.0F), 127.0F))); }
+
+/// The scale of element c of a row, stored when the head has its own.
+float int8_scale(ConstF32View x, int64_t row, int64_t c, int64_t slot, const KvTarget& target) {
+  if (target.scales == nullptr) return target.scale;
+  const int64_t head = c / target.head_dim;
+  float& scale = target.scales[slot * target.scale_stride + head];
+  if (c % target.head_dim != 0) return scale;
+  float most = 0.0F;
+  for (int64_t i = 0; i < target.head_dim; ++i) most = std::fmax(most, std::fabs(x.at(row, c + i)));
+  return scale = most / 127.0F == 0.0F ? 1.0F : most / 127.0F;
+}
 
 float inverse_rms(const float* x, int64_t cols, float eps) {
   float sum = 0.0F;
@@ -83,10 +97,22 @@ void store_kv(ConstF32View x, Run<int64_t> slots, KvTarget target) {
   for (int64_t t = 0; t < slots.size; ++t)
     for (int64_t c = 0; c < x.cols; ++c) {
       const int64_t i = slots.data[t] * target.slot_stride + c;
-      if (target.dtype == DType::kF32)
-        static_cast<float*>(target.base)[i] = x.at(t, c);
-      else
-        static_cast<uint16_t*>(target.base)[i] = f32_to_bf16(x.at(t, c));
+      switch (target.dtype) {
+        case DType::kF32:
+          static_cast<float*>(target.base)[i] = x.at(t, c);
+          break;
+        case DType::kBF16:
+          static_cast<uint16_t*>(target.base)[i] = f32_to_bf16(x.at(t, c));
+          break;
+        case DType::kF8E4M3:
+          static_cast<uint8_t*>(target.base)[i] = f32_to_e4m3(x.at(t, c) / target.scale);
+          break;
+        case DType::kF8E5M2:
+          static_cast<uint8_t*>(target.base)[i] = f32_to_e5m2(x.at(t, c) / target.scale);
+          break;
+        default:
+          static_cast<int8_t*>(target.base)[i] = nearest_int8(x.at(t, c) / int8_scale(x, t, c, slots.data[t], target));
+      }
     }
 }
 

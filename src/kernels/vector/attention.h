@@ -20,8 +20,9 @@ struct FloatKv {
   using Kv = KvType;
   using Op = Single<V, float>;
   static constexpr int64_t kDepth = 1;
+  static constexpr bool kScaled = false;  // the scale of a head of a slot does not matter
   static int64_t steps(int64_t dim) { return dim; }
-  static typename V::I load_steps(const Kv* p, int64_t dim, int64_t step, int64_t n) {
+  static typename V::I load_steps(const Kv* p, float, int64_t dim, int64_t step, int64_t n) {
     (void)dim;
     if constexpr (sizeof(Kv) == 4)
       return V::as_words(F32Source<V>::load(p + step, n));
@@ -29,10 +30,10 @@ struct FloatKv {
       return V::as_words(Bf16Source<V>::load(p + step, n));
   }
   /// One step of a panel of values: n <= 32 columns of the step's keys (nullptr: no such key), zeros beyond.
-  static void store_values(float* out, const Kv* const* keys, int64_t n) {
+  static void store_values(float* out, const Kv* const* keys, const float*, int64_t n) {
     for (int64_t c = 0; c < kPanelRows; c += V::kWidth) {
       const int64_t lanes = most<V>(int64_t{0}, least<V, int64_t>(V::kWidth, n - c));
-      V::store_words(out + c, *keys != nullptr && lanes > 0 ? load_steps(*keys + c, lanes, 0, lanes) : V::zero_words(), V::kWidth);
+      V::store_words(out + c, *keys != nullptr && lanes > 0 ? load_steps(*keys + c, 1.0F, lanes, 0, lanes) : V::zero_words(), V::kWidth);
     }
   }
   /// Weights of one row from its exponentials; returns what they sum to.
@@ -49,13 +50,17 @@ struct PairKv {
   using Kv = uint16_t;
   using Op = PairDot<V>;
   static constexpr int64_t kDepth = 2;
+  static constexpr bool kScaled = false;
   static int64_t steps(int64_t dim) { return (dim + 1) / 2; }
-  static typename V::I load_steps(const Kv* p, int64_t dim, int64_t step, int64_t n) {
+  static typename V::I load_steps(const Kv* p, float, int64_t dim, int64_t step, int64_t n) {
     return V::load_pairs(p + 2 * step, least<V>(2 * n, dim - 2 * step));
   }
-  static void store_values(uint16_t* out, const Kv* const* keys, int64_t n) {
+  static void store_values(uint16_t* out, const Kv* const* keys, const float*, int64_t n) {
     const typename V::I even = keys[0] != nullptr ? V::load_pairs(keys[0], n) : V::zero_words();
     const typename V::I odd = keys[1] != nullptr ? V::load_pairs(keys[1], n) : V::zero_words();
+    store_interleaved(out, even, odd);
+  }
+  static void store_interleaved(uint16_t* out, typename V::I even, typename V::I odd) {
     typename V::I low, high;
     V::interleave(even, odd, low, high);
     V::store_words(out, low, V::kWidth);
@@ -97,6 +102,8 @@ class AttentionRun {
     take(next, edge_, kStepWidth);
     take(next, key_rows_, 2 * kAttentionBlock);
     take(next, value_rows_, 2 * kAttentionBlock);
+    take(next, key_scales_, kAttentionBlock);
+    take(next, value_scales_, kAttentionBlock);
   }
 
   void run() {
@@ -178,7 +185,24 @@ class AttentionRun {
     }
   }
 
+  /// Sets the scales of the block's keys and values of one head.
+  void find_scales(int64_t block, int head) {
+    const int64_t kv_head = item_.kv_head + head;
+    int64_t page = block / args_.page_size;
+    int64_t offset = block % args_.page_size;
+    for (int64_t i = 0; i < kAttentionBlock; ++i) {
+      key_scales_[i] = value_scales_[i] = 1.0F;
+      if (key_rows(block)[i] != nullptr) {
+        const int64_t slot = sequence_.pages[page] * args_.page_size + offset;
+        if (args_.keys.scales != nullptr) key_scales_[i] = args_.keys.scales[slot * args_.keys.scale_stride + kv_head];
+        if (args_.values.scales != nullptr) value_scales_[i] = args_.values.scales[slot * args_.values.scale_stride + kv_head];
+      }
+      if (++offset == args_.page_size) offset = 0, ++page;
+    }
+  }
+
   void run_block(int64_t block, int head) {
+    if (Kv::kScaled) find_scales(block, head);
     load_keys(block, head);
     load_values(block, head);
     for (int64_t token = 0; token < item_.row_count;) token = run_tokens(block, head, token);
@@ -209,7 +233,9 @@ class AttentionRun {
       W* out = keys_ + key / kPanelRows * key_steps() * kStepWidth + key % kPanelRows * Kv::kDepth;
       transpose_rows<V>(
           most<V>(int64_t{0}, least<V, int64_t>(V::kWidth, count - key)), key_steps(),
-          [&](int64_t r, int64_t step, int64_t n) { return Kv::load_steps(rows[key + r] + offset, args_.qk_dim, step, n); },
+          [&](int64_t r, int64_t step, int64_t n) {
+            return Kv::load_steps(rows[key + r] + offset, key_scales_[key + r], args_.qk_dim, step, n);
+          },
           [&](int64_t step, typename V::I v) { V::store_words(out + step * kStepWidth, v, V::kWidth); });
     }
   }
@@ -226,7 +252,8 @@ class AttentionRun {
           const KvType* row = rows[step * Kv::kDepth + i];
           keys[i] = row == nullptr ? nullptr : row + static_cast<int64_t>(head) * args_.v_dim + column;
         }
-        Kv::store_values(values_ + (panel * kValueSteps + step) * kStepWidth, keys, least<V>(kPanelRows, args_.v_dim - column));
+        Kv::store_values(values_ + (panel * kValueSteps + step) * kStepWidth, keys, value_scales_ + step * Kv::kDepth,
+                         least<V>(kPanelRows, args_.v_dim - column));
       }
     }
   }
@@ -274,7 +301,7 @@ class AttentionRun {
   /// Exponentials of one row's scores, and the row's running maximum and sum; rescales its sums when the maximum grows.
   void softmax(float* scores, X* weights, int64_t row, KeyRange range) {
     using F = typename V::F;
-    const F scale = V::set1(args_.scale);
+    const F scale = V::set1(args_.scale * args_.keys.scale);
     for (int64_t i = 0; i < kAttentionBlock; i += V::kWidth) {
       F s = V::mul(V::load(scores + i), scale);
       if (args_.logit_cap > 0.0F) s = V::mul(V::set1(args_.logit_cap), tanh<V>(V::div(s, V::set1(args_.logit_cap))));
@@ -347,8 +374,10 @@ class AttentionRun {
       const bool empty = maximum_[row] == -__builtin_inff() && total_[row] == 0.0F;
       const auto total = V::set1(empty ? 1.0F : total_[row]);
       with_row<V>(args_.out, sequence_.query_begin + item_.row_begin + r / group_, [&](auto* out) {
-        each_vector<V>(args_.v_dim,
-                       [&](int64_t c, auto lanes) { store<V>(out + column + c, V::div(load<V>(sums + c, lanes), total), lanes); });
+        each_vector<V>(args_.v_dim, [&](int64_t c, auto lanes) {
+          const auto mean = V::div(load<V>(sums + c, lanes), total);
+          store<V>(out + column + c, V::mul(mean, V::set1(args_.values.scale)), lanes);
+        });
       });
     }
   }
@@ -370,16 +399,11 @@ class AttentionRun {
   W* edge_ = nullptr;                    // one step
   const KvType** key_rows_ = nullptr;    // [2, 64]
   const KvType** value_rows_ = nullptr;  // [2, 64]
+  float* key_scales_ = nullptr;          // [64], of one head
+  float* value_scales_ = nullptr;        // [64]
   const KvType* const* next_key_rows_ = nullptr;
   const KvType* const* next_value_rows_ = nullptr;
   int64_t ahead_ = 0;  // rows of the next block that were asked for, keys and values in turn
 };
-
-template <class V>
-void attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch) {
-  if (args.keys.dtype == DType::kF32) return AttentionRun<V, FloatKv<V, float>>(args, item, scratch).run();
-  LAMINA_CHECK(args.keys.dtype == DType::kBF16, "keys and values are f32 or bf16");
-  AttentionRun<V, typename V::Bf16Kv>(args, item, scratch).run();
-}
 
 }  // namespace lamina::kernels::vec

@@ -27,15 +27,30 @@ void run_maxima(ConstF32View x, Run<int32_t> run_end, F32View maxima) {
       maxima.data[r * maxima.stride + run] = run_maximum<V>(x.data + r * x.stride + begin, run_end.data[run] - begin);
 }
 
-/// The E4M3 number nearest to v, saturating. Adding 1.5 * 2^(e + 20) leaves three mantissa bits of a number in [2^e, 2^(e + 1)), and those
-/// of 2^-6 and less a last place of 2^-9.
+/// The number of an 8-bit float nearest to v, saturating. With m mantissa bits, adding 1.5 * 2^(e + 23 - m) leaves m bits of a number in
+/// [2^e, 2^(e + 1)); numbers below the least normal one have its last place.
 template <class V>
-typename V::F round_e4m3(typename V::F v) {
-  v = V::max(V::set1(-448.0F), V::min(V::set1(448.0F), v));  // the second operand is kept when it is NaN
+typename V::F round_float8(typename V::F v, float largest, float least_normal, float shift_of_one) {
+  v = V::max(V::set1(-largest), V::min(V::set1(largest), v));  // the second operand is kept when it is NaN
   const typename V::F power = V::as_floats(V::both(V::as_words(v), V::set1_word(0x7F800000)));
-  const typename V::F shift = V::mul(V::max(V::set1(0x1p-6F), power), V::set1(0x1.8p20F));
+  const typename V::F shift = V::mul(V::max(V::set1(least_normal), power), V::set1(shift_of_one));
   const typename V::I sign = V::both(V::as_words(v), V::set1_word(0x80000000));  // of a zero
   return V::as_floats(V::either(V::as_words(V::sub(V::add(v, shift), shift)), sign));
+}
+
+template <class V>
+typename V::F round_e4m3(typename V::F v) {
+  return round_float8<V>(v, 448.0F, 0x1p-6F, 0x1.8p20F);
+}
+template <class V>
+typename V::F round_e5m2(typename V::F v) {
+  return round_float8<V>(v, 57344.0F, 0x1p-14F, 0x1.8p21F);
+}
+
+/// The integer nearest to v within [-128, 127], in words.
+template <class V>
+typename V::I nearest_int8(typename V::F v) {
+  return V::to_nearest(V::max(V::set1(-128.0F), V::min(V::set1(127.0F), v)));
 }
 
 template <class V>
@@ -49,9 +64,8 @@ void quantise_run(const float* x, int64_t count, float scale, uint8_t* out) {
   const typename V::F s = V::set1(scale);
   for (int64_t c = 0; c < count; c += V::kWidth) {
     const int64_t n = least<V>(V::kWidth, count - c);
-    typename V::F v = V::div(n == V::kWidth ? V::load(x + c) : V::load_n(x + c, n), s);
-    v = V::max(V::set1(-128.0F), V::min(V::set1(127.0F), v));
-    V::store_bytes(out + c, V::add_words(V::to_nearest(v), V::set1_word(128)), n);
+    const typename V::F v = V::div(n == V::kWidth ? V::load(x + c) : V::load_n(x + c, n), s);
+    V::store_bytes(out + c, V::add_words(nearest_int8<V>(v), V::set1_word(128)), n);
   }
 }
 

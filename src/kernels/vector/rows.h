@@ -152,13 +152,6 @@ void round_to_bf16(ConstF32View x, MutableActivation out) {
   for (int64_t r = 0; r < x.rows; ++r) with_row<V>(out, r, [&](auto* o) { copy_row<V>(x.data + r * x.stride, x.cols, o); });
 }
 
-template <class V>
-void store_kv(ConstF32View x, Run<int64_t> slots, KvTarget target) {
-  const MutableActivation pool{.dtype = target.dtype, .data = target.base, .stride = target.slot_stride};
-  for (int64_t t = 0; t < slots.size; ++t)
-    with_row<V>(pool, slots.data[t], [&](auto* o) { copy_row<V>(x.data + t * x.stride, x.cols, o); });
-}
-
 /// The largest value, NaN aside; -inf when there is none.
 template <class V>
 float maximum(Run<float> values) {

@@ -2,7 +2,7 @@
 // The table of an ISA path out of its vector operations.
 
 #include "kernels/kernels.h"
-#include "kernels/vector/attention.h"
+#include "kernels/vector/kv8.h"
 #include "kernels/vector/matmul.h"
 #include "kernels/vector/pack.h"
 #include "kernels/vector/rows.h"

@@ -102,6 +102,21 @@ TEST(StepExecutor, AHeadForEachAttentionDpRankChangesNoGreedyToken) {
   expect_same(options_of({.tp_size = 2, .dp_attention = 2}), own, "own heads");
 }
 
+TEST(StepExecutor, EmbeddingsOfOneStepGoToTheirRequests) {
+  const auto embedding_request = [](int id) {
+    SchedulerRequest out = request(id, 3 + id % 2, 0);
+    out.pool = true;
+    return out;
+  };
+  for (const Topology& topology : {Topology{}, Topology{.tp_size = 2, .dp_attention = 2}}) {
+    const RigOptions options = options_of(topology);
+    Rig together(options);
+    for (int id = 1; id <= 4; ++id) ASSERT_TRUE(together.scheduler().submit(embedding_request(id)).ok());
+    EXPECT_TRUE(together.step());
+    for (int id = 1; id <= 4; ++id) EXPECT_TRUE(together.answer(RequestId(id)).same(Rig(options).alone(embedding_request(id)))) << id;
+  }
+}
+
 /// Holds its rank up at the first tap until it is let go.
 class Barrier final : public TapSink {
  public:
@@ -189,6 +204,7 @@ TEST(StepExecutor, AWorkerThatCannotReadItsPlanEndsTheRun) {
 TEST(StepExecutor, AResultThatCannotBeReadOrBelongsToAnotherStepEndsTheRun) {
   StepResult other;
   other.step = 77;
+  other.outputs.resize(1);
   std::vector<std::byte> encoded;
   encode(other, encoded);
   for (const auto& [bytes, message] : {std::pair(std::vector<std::byte>{std::byte{9}}, "rank 1 sent a result that cannot be read"),

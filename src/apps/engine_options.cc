@@ -73,6 +73,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options, const char* p
   command.add_option("--json-model-override-args", options.json_model_override_args, "JSON object merged over config.json");
   command.add_option("--load-format", options.load_format, "auto | dummy (seeded values instead of weights)");
   command.add_option("--dtype", options.dtype, "auto | bfloat16 | float16 | half | float32");
+  command.add_option("--quantization-param-path", options.quantization_param_path, "JSON file of the FP8 KV cache's scales");
   command.add_option("--act-quant", options.act_quant, "on | off: inputs of quantised layers stay plain");
   command.add_option("--kv-cache-dtype", options.kv_cache_dtype, "auto | bf16 | float32");
   command.add_option("--attention-backend", options.attention_backend, "paged | reference");

@@ -166,7 +166,8 @@ Status load_weights(const ModelPlan& plan, ThreadTeam& team, const LoadProgress&
   const ModelSource& source = *plan.source;
   if (!source.checkpoint) return execute_dummy(plan.load, team);
   if (source.config.tie_word_embeddings && plan.rank == 0) check_tied_head(*source.checkpoint, plan.built.model->names());
-  return execute_load(plan.load, *source.checkpoint, team, progress);
+  LAMINA_TRY(execute_load(plan.load, *source.checkpoint, team, progress));
+  return plan.kv_scales ? plan.kv_scales->complete() : Status();
 }
 
 }  // namespace lamina

@@ -145,7 +145,6 @@ Auditor audited(const Checkpoint& checkpoint, const ParamList& params, const Nam
 Result<ParamLoad> cut_pieces(const Sources& sources) {
   const Param& param = *sources.param;
   ParamLoad load{sources.param, {}};
-  if (is_absent(sources)) return load;
   LAMINA_ASSIGN(const ShardCut cols, cut(param.is_vector() ? kOneColumn : param.cols, param.name));
   int64_t fused_row = 0;
   int64_t local_row = 0;
@@ -215,7 +214,7 @@ Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, cons
   plan.params = &params;
   for (const Sources& sources : auditor.sources()) {
     LAMINA_TRY(plan_types(sources));
-    LAMINA_TRY(add_load(sources, plan));
+    if (!is_absent(sources)) LAMINA_TRY(add_load(sources, plan));
   }
   plan.bytes = params.bytes();
   plan.report = std::move(auditor.report());
@@ -229,7 +228,7 @@ Result<LoadPlan> plan_dummy(ParamList& params, DType dtype) {
     std::vector<DType> types;
     if (!param->optional) types.push_back(param->is_plain() ? dtype : param->store->dummy().dtype);
     LAMINA_TRY(param->store->plan(types, param->name));
-    LAMINA_TRY(add_load({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())}, plan));
+    if (!param->optional) LAMINA_TRY(add_load({param.get(), nullptr, std::vector<const TensorInfo*>(param->parts.size())}, plan));
   }
   plan.bytes = params.bytes();
   return plan;

@@ -56,7 +56,7 @@ struct AuditReport {
 
 struct LoadPlan {
   ParamList* params = nullptr;   // the list that was planned; outlives the plan
-  std::vector<ParamLoad> loads;  // in declaration order
+  std::vector<ParamLoad> loads;  // in declaration order, without optional parameters that the checkpoint lacks
   AuditReport report;
   size_t bytes = 0;  // packed bytes of this rank
 };

@@ -151,7 +151,11 @@ Status Liveness::link(const LinkAddress& address, milliseconds deadline) {
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_ < 0) return system_error_of("cannot make an event for the links between ranks");
   LAMINA_TRY(rank_ == 0 ? accept_all(address.token, until) : connect_to(address, until));
-  watcher_ = std::thread([this] { watch(); });
+  try {
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& refused) {
+    return error("no thread to watch the links between ranks: ", std::string_view(refused.what()));
+  }
   return {};
 }
 

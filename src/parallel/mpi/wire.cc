@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -167,7 +168,11 @@ Result<std::unique_ptr<Wire>> Wire::open(RankFault& fault, const CommunicatorOpt
   s.look_at_neighbours();
   silence_help();
   s.spins = std::max(1, options.threads_of_process) * s.cpu_sharers <= options.cpus;
-  s.mover = std::thread([state = wire->state_.get()] { state->move_copies(); });
+  try {
+    s.mover = std::thread([state = wire->state_.get()] { state->move_copies(); });
+  } catch (const std::system_error& refused) {
+    return error("no thread to move messages between ranks: ", std::string_view(refused.what()));
+  }
   return wire;
 }
 

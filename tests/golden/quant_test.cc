@@ -70,6 +70,32 @@ TEST_P(Quant, RoundedInputsGiveTheLogitsOfTheRule) {
   }
 }
 
+struct Ranks {
+  int tp = 1, pp = 1, dp = 1;
+};
+
+TEST_P(Quant, ManyRanksGiveTheSameLogitsOrAreRefusedByTheHeads) {
+  const Case golden_case = load_quant(GetParam());
+  const auto config = load_model_config(golden_case.folder);
+  ASSERT_TRUE(config.ok());
+  const bool rounds = golden_case.golden.find("act_quant") != nullptr;
+  for (const Ranks& ranks : {Ranks{.tp = 2}, Ranks{.tp = 4}, Ranks{.tp = 2, .pp = 2}, Ranks{.tp = 4, .dp = 2}}) {
+    const std::string where = "tp " + std::to_string(ranks.tp) + " pp " + std::to_string(ranks.pp) + " dp " + std::to_string(ranks.dp);
+    EngineOptions parallel = options(golden_case, "", "float32");
+    parallel.topology.tp_size = ranks.tp, parallel.topology.pp_size = ranks.pp, parallel.topology.dp_attention = ranks.dp;
+    parallel.threads = ranks.tp * ranks.pp;
+    if (config->num_attention_heads % (ranks.tp / ranks.dp) != 0) {
+      const auto engine = Engine::start(parallel);
+      ASSERT_FALSE(engine.ok()) << where;
+      EXPECT_NE(engine.error().message.find("--tp-size"), std::string::npos) << engine.error().message;
+      continue;
+    }
+    if (rounds) expect_block(parallel, act_quant_block(golden_case.golden), kActQuantTolerance, where);
+    parallel.act_quant = "off";
+    expect_block(parallel, block(golden_case.golden), kF32Tolerance, where);
+  }
+}
+
 TEST_P(Quant, ChunksAndThreadsDoNotChangeABit) {
   const Case golden_case = load_quant(GetParam());
   const Block main = block(golden_case.golden);

@@ -31,7 +31,7 @@ class ProcessWorld {
   /// Refused, naming both, when a process has another `description` (build, ISA, dtype, model) than rank 0.
   virtual Status all_agree(std::string_view description) = 0;
 
-  // Plans go from rank 0 to all, results back to rank 0; both are bytes of any length.
+  // Plans go from rank 0 to all, results back to rank 0; both are bytes of any length up to 1 GiB, a plan is not empty.
   virtual void send_plan(std::span<const std::byte> bytes) = 0;  // rank 0
   /// Waits without a deadline (a server may be idle for hours), parked; false when the world ended or has a fault.
   virtual bool receive_plan(std::vector<std::byte>& bytes) = 0;    // others

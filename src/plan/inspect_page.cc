@@ -45,7 +45,7 @@ main { display: grid; grid-template-columns: minmax(0, 1fr) 400px; gap: 24px; pa
 .group > p { margin: 0 0 4px; font-size: 11px; color: var(--ink-3); }
 .tiles { display: grid; gap: 6px; grid-template-columns: repeat(var(--columns), minmax(0, 1fr)); }
 .tile { display: block; width: 100%; text-align: left; font: inherit; font-size: 11px; line-height: 1.4; color: inherit; background: var(--card);
-  border: 1px solid var(--line); border-radius: 8px; padding: 7px 8px 8px; cursor: pointer; min-width: 0; }
+  border: 1px solid var(--line); border-radius: 8px; padding: 7px 6px 8px; cursor: pointer; min-width: 0; }
 .tile:hover { border-color: var(--line-strong); }
 .tile:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
 .tile[aria-pressed="true"] { border-color: var(--accent); box-shadow: inset 0 0 0 1px var(--accent); }

@@ -147,7 +147,8 @@ function handOver(stage) {
   if (!over) return null;
   const text = el("span"), rule = () => el("i", "rule");
   text.innerHTML = ARROW;
-  text.append("residual and unreduced output to stage " + over.to_stage + ", " + size(over.wire_bytes_per_row) + " a row", rule());
+  const bytes = edgesOf(stage).some(edge => usual(edge).variant.includes("scattered")) ? over.wire_bytes_per_row_scattered : over.wire_bytes_per_row;
+  text.append("residual and unreduced output to stage " + over.to_stage + ", " + size(bytes) + " a row", rule());
   return el("div", "hand", text);
 }
 

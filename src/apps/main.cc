@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "apps/command.h"
 #include "base/log.h"
@@ -41,6 +43,9 @@ int run_worker(const lamina::EngineOptions& options) {
   return status.ok() ? 0 : kFailed;
 }
 
+/// Of a worker that leaves with an error: mpirun then ends the others, and rank 0 has to tell its clients and the user before.
+void let_rank_0_speak() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -72,9 +77,13 @@ int main(int argc, char** argv) {
   if (!body.run) return fail(kUsage, lamina::cat("a command is needed: ", lamina::join(commands, ", ")));
   const bool is_worker = body.model != nullptr && lamina::is_worker_process();
   if (const lamina::Status status = body.check(); !status.ok()) {
-    return is_worker ? kUsage : fail(kUsage, status.error().message);  // rank 0 says it
+    if (!is_worker) return fail(kUsage, status.error().message);
+    let_rank_0_speak();
+    return kUsage;
   }
   const int code = is_worker ? run_worker(*body.model) : run_command(body);
-  if (code != 0 && lamina::under_mpirun()) std::_Exit(code);  // MPI is not finalized when a rank may be gone
+  if (code == 0) return 0;
+  if (is_worker) let_rank_0_speak();
+  if (lamina::under_mpirun()) std::_Exit(code);  // MPI is not finalized when a rank may be gone
   return code;
 }

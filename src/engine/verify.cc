@@ -112,7 +112,7 @@ Result<FirstDifference> find_first_difference(const VerifyRequest& request, cons
 
 VerifyBounds verify_bounds(const EngineInfo& info) {
   const bool exact = info.dtype == DType::kF32 && info.kv_dtype == DType::kF32;
-  return exact ? VerifyBounds{1e-4, 1e-5} : VerifyBounds{0x1p-5, 0x1p-6};
+  return exact ? VerifyBounds{1e-4, 1e-5} : VerifyBounds{0x1p-6, 0x1p-6};
 }
 
 Result<VerifyReport> verify(const VerifyRequest& request) {

@@ -1,0 +1,88 @@
+// An engine of many ranks gives what one rank gives.
+
+#include <gmock/gmock.h>
+
+#include "tests/engine/toy_engine.h"
+
+namespace lamina::engine_test {
+namespace {
+
+/// What several requests at once get.
+struct Answers {
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<float>> logits;
+  friend bool operator==(const Answers&, const Answers&) = default;
+};
+
+/// Lengths that end before, on and behind ends of pages and chunks.
+Answers ask(Engine& engine) {
+  std::vector<std::unique_ptr<RequestStream>> streams;
+  for (const int length : {1, 15, 16, 17, 40, 70}) {
+    EngineRequest request = greedy(fixture::toy_prompt(length), 12);
+    request.all_logits = length == 40;
+    auto stream = engine.submit(std::move(request));
+    EXPECT_TRUE(stream.ok());
+    streams.push_back(std::move(*stream));
+  }
+  Answers out;
+  for (const auto& stream : streams) {
+    out.tokens.emplace_back();
+    out.logits.emplace_back();
+    while (const std::optional<EngineEvent> event = stream->next()) {
+      EXPECT_EQ(event->error, "");
+      if (event->token) out.tokens.back().push_back(*event->token);
+      out.logits.back().insert(out.logits.back().end(), event->prompt_logits.begin(), event->prompt_logits.end());
+    }
+  }
+  return out;
+}
+
+class Ranks : public testing::TestWithParam<Topology> {};
+
+std::string name_of(const testing::TestParamInfo<Topology>& info) {
+  const Topology& t = info.param;
+  return cat("Tp", t.tp_size, "Pp", t.pp_size, "Dp", t.dp_attention, t.dp_lm_head ? "Head" : "",
+             t.pp_layer_partition.empty() ? "" : "Given");
+}
+
+TEST_P(Ranks, GiveTheTokensOfOneRank) {
+  const ToyFolder toy;
+  const Answers one = ask(*started(toy.options()));
+  const Answers many = ask(*started(toy.options(GetParam())));
+  EXPECT_EQ(one.tokens, many.tokens);
+  ASSERT_EQ(one.logits[4].size(), many.logits[4].size());
+  ASSERT_EQ(one.logits[4].size(), size_t{40} * 259);
+  double worst = 0;
+  for (size_t i = 0; i < one.logits[4].size(); ++i) worst = std::max(worst, std::abs(double{one.logits[4][i]} - many.logits[4][i]));
+  EXPECT_LT(worst, 1e-4);
+}
+
+TEST_P(Ranks, GiveTheSameBitsAgain) {
+  const ToyFolder toy;
+  EXPECT_EQ(ask(*started(toy.options(GetParam()))), ask(*started(toy.options(GetParam()))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Topologies, Ranks,
+                         testing::Values(Topology{.tp_size = 2}, Topology{.pp_size = 2}, Topology{.tp_size = 2, .pp_size = 2},
+                                         Topology{.tp_size = 2, .dp_attention = 2}, Topology{.tp_size = 4, .dp_attention = 2},
+                                         Topology{.tp_size = 2, .dp_attention = 2, .dp_lm_head = true},
+                                         Topology{.pp_size = 2, .pp_layer_partition = {2, 1}}),
+                         name_of);
+
+TEST(RanksOfAPipeline, OneMicroBatchInFlightGivesTheSameBits) {
+  const ToyFolder toy;
+  EngineOptions options = toy.options({.pp_size = 2});
+  const Answers several = ask(*started(options));
+  options.max_micro_batches = 1;
+  EXPECT_EQ(ask(*started(options)), several);
+}
+
+TEST(RanksTest, TheStartLineTellsTheTopology) {
+  const ToyFolder toy;
+  EXPECT_THAT(started(toy.options({.tp_size = 2, .pp_size = 2, .dp_attention = 2}))->info().start_line(),
+              testing::HasSubstr(", tp 2, pp 2, dp-attention 2, 4 threads, "));
+  EXPECT_THAT(started(toy.options())->info().start_line(), testing::Not(testing::HasSubstr("tp 1")));
+}
+
+}  // namespace
+}  // namespace lamina::engine_test

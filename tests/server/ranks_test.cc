@@ -1,0 +1,71 @@
+// A server over many ranks: the same answers, and an orderly end when a rank fails.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/strings.h"
+#include "tests/server/live_server.h"
+
+namespace lamina::server_test {
+namespace {
+
+std::string text_of(const Response& response) {
+  EXPECT_EQ(response.status, 200) << response.body;
+  return response.json().find("choices")->as_array()[0].find("text")->as_string();
+}
+
+EngineOptions at(const Topology& topology) {
+  EngineOptions options = demo_options();
+  options.dtype = "float32";
+  options.kv_cache_dtype = "float32";
+  options.topology = topology;
+  return options;
+}
+
+TEST(ServerOverRanks, AnswersAsOneRankDoes) {
+  const std::string body = R"({"prompt":"The glacier","max_tokens":24,"temperature":0})";
+  std::string one;
+  {
+    const LiveServer live(at({}));
+    one = text_of(live.post("/v1/completions", body));
+  }
+  EXPECT_GT(one.size(), 20u);
+  for (const Topology& topology : {Topology{.tp_size = 2}, Topology{.pp_size = 2}, Topology{.tp_size = 2, .dp_attention = 2}}) {
+    const LiveServer live(at(topology));
+    EXPECT_EQ(text_of(live.post("/v1/completions", body)), one);
+  }
+}
+
+TEST(ServerOverRanks, AFaultIsToldAtOnceAndEndsTheServer) {
+  const ToyFolder toy;
+  EngineOptions options = toy.options();
+  options.topology.tp_size = 2;
+  LiveServer live(options);
+  Connection stream(live.port()), whole(live.port());
+  const std::string body = R"("prompt":[1,2],"max_tokens":6000,"ignore_eos":true)";
+  stream.send(post_text("/v1/completions", cat("{\"stream\":true,", body, "}")));
+  whole.send(post_text("/v1/completions", cat("{", body, "}")));
+  ASSERT_TRUE(stream.read_until("data: "));
+  ASSERT_TRUE(live.eventually([](const EngineStats& stats) { return stats.running == 2; }));
+  live.engine().rank_fault().raise("rank 1 is gone");
+
+  const Response health = live.get("/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_NE(health.body.find("rank 1 is gone"), std::string::npos) << health.body;
+  EXPECT_EQ(live.post("/v1/completions", R"({"prompt":[1]})").status, 503);
+  const Response cut = stream.read_response();
+  EXPECT_NE(cut.events().back().find(R"({"error":)"), std::string::npos) << cut.body;
+  EXPECT_NE(cut.events().back().find("rank 1 is gone"), std::string::npos) << cut.body;
+  const Response failed = whole.read_response();
+  EXPECT_EQ(failed.status, 500);
+  EXPECT_NE(failed.error().find("rank 1 is gone"), std::string::npos);
+
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  int status = 503;
+  while (status == 503 && std::chrono::steady_clock::now() < deadline) status = live.get("/health").status;
+  EXPECT_EQ(status, 0) << "the server still listens";
+}
+
+}  // namespace
+}  // namespace lamina::server_test

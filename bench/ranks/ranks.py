@@ -1,0 +1,71 @@
+"""Many ranks against one, in one run: `python3 bench/ranks/ranks.py LAMINA [MODEL] [--rounds 3] [--only NAME]`.
+
+Cases alternate, one `lamina bench` each, so that a busy neighbour meets all of them; a rate is the best of the rounds. Threads are two in
+all: one rank with two, or two ranks with one each. The last column is the rate over that of the case it is compared with.
+"""
+import argparse
+import json
+import subprocess
+import sys
+
+MODEL = "tests/configs/llama-3.2-1b"
+TP2, PP2 = ["--tp-size", "2"], ["--pp-size", "2", "--batch", "8"]
+
+
+def residual(rows, batch):
+    """The residual kept whole on each rank, or each rank's share: `rows` of a prefill, `batch` of a decode step."""
+    name = f"{rows} / {batch} rows"
+    shape = TP2 + ["--pp", str(rows), "--batch", str(batch), "--tg", "32"]
+    return {
+        f"replicated, {name}": (shape + ["--boundary-rows", "replicated"], None),
+        f"scattered, {name}": (shape + ["--boundary-rows", "scattered"], f"replicated, {name}"),
+    }
+
+
+# name: (options, the case it is compared with)
+CASES = {
+    "tp 1 x 2 threads": ([], None),
+    "tp 2 x 1 thread": (TP2, "tp 1 x 2 threads"),
+    "tp 2, unfused boundaries": (TP2 + ["--boundary-plan", "reference"], None),
+    "tp 2, fused boundaries": (TP2 + ["--boundary-plan", "fused"], "tp 2, unfused boundaries"),
+    **residual(512, 1),
+    **residual(128, 8),
+    **residual(32, 32),
+    "pp 2, batch 8, 1 in flight": (PP2 + ["--max-micro-batches", "1"], None),
+    "pp 2, batch 8, 2 in flight": (PP2, "pp 2, batch 8, 1 in flight"),
+}
+
+
+def measure(arguments, options):
+    command = [arguments.lamina, "bench", arguments.model, "--load-format", "dummy", "--threads", "2", "--rounds", "1"]
+    done = subprocess.run(command + options, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command + options)}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def show(best):
+    print(f"{'case':32} {'prefill tok/s':>14} {'decode tok/s':>14}   ratio to the case compared with (prefill, decode)")
+    for name, rates in best.items():
+        other = CASES[name][1]
+        ratio = f"{rates[0] / best[other][0]:.3f}, {rates[1] / best[other][1]:.3f}: {other}" if other in best else ""
+        print(f"{name:32} {rates[0]:14.1f} {rates[1]:14.1f}   {ratio}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lamina")
+    parser.add_argument("model", nargs="?", default=MODEL)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    arguments = parser.parse_args()
+    chosen = {name: case for name, case in CASES.items() if arguments.only in name}
+    best = {name: [0.0, 0.0] for name in chosen}
+    for _ in range(arguments.rounds):
+        for name, (options, _) in chosen.items():
+            rates = measure(arguments, options)
+            best[name] = [max(best[name][0], rates["pp_tok_s"]), max(best[name][1], rates["tg_tok_s"])]
+    show(best)
+
+
+main()

@@ -29,6 +29,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 int run_command(const lamina::CommandBody& body) {
+  // mpirun sends it when a rank has died, which is told by an error; serve follows it.
+  if (lamina::under_mpirun()) std::signal(SIGTERM, SIG_IGN);
   if (const lamina::Status status = body.run(); !status.ok()) return fail(kFailed, status.error().message);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail(kFailed, "stdout: the answer could not be written");
   return 0;

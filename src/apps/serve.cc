@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -11,6 +12,9 @@
 
 namespace lamina {
 namespace {
+
+/// mpirun sends SIGTERM when a rank has died; that it has comes another way, which may take longer.
+constexpr auto kFaultDelay = std::chrono::milliseconds(200);
 
 struct Options {
   EngineOptions engine;
@@ -47,6 +51,7 @@ Status run(const Options& options) {
   if (!loaded) std::_Exit(under_mpirun() ? 1 : 0);
   loader.join();
   if (refusal) return *refusal;
+  if (under_mpirun()) std::this_thread::sleep_for(kFaultDelay);
   if (const std::string fault = engine->fault(); !fault.empty()) return Error{fault};
   return {};
 }

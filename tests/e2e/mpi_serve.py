@@ -1,5 +1,5 @@
-"""Serves over two processes. SIGTERM of rank 0 lets requests end and is no error; rank 1 killed under load ends the run within seconds,
-with an error for every client."""
+"""Two processes. SIGTERM of a server's rank 0 lets requests end and is no error; rank 1 killed ends the run within seconds: with an error
+line, and under load with an error for every client."""
 import json
 import os
 import re
@@ -139,5 +139,20 @@ def ends_when_a_rank_is_killed(lamina):
         assert answer is not None and '"error"' in answer, f"a client (stream: {streamed}) got no error: {str(answer)[-300:]}"
 
 
+def a_command_says_why_it_ended(lamina):
+    command = ["mpirun", "-n", "2", "--oversubscribe", lamina, "bench", "models/demo", "--tp-size", "2", "--threads", "1", "--pp", "256", "--rounds", "100"]
+    mpirun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    print(mpirun.stderr.readline(), end="")  # the start line
+    ranks = [rank_pid(mpirun, rank) for rank in (0, 1)]
+    time.sleep(0.2)
+    killed = time.monotonic()
+    os.kill(ranks[1], signal.SIGKILL)
+    out, errors = mpirun.communicate(timeout=LIMIT_S)
+    code, took = end_of(mpirun, ranks, killed)
+    print(errors, f"exit code {code} after {took:.2f} s")
+    assert code != 0 and out == "" and re.search("^error: .*rank 1 of 2 is gone$", errors, re.M)
+
+
 drains(sys.argv[1])
+a_command_says_why_it_ended(sys.argv[1])
 ends_when_a_rank_is_killed(sys.argv[1])

@@ -13,9 +13,11 @@ namespace {
 /// How often an idle engine of several ranks looks whether they live.
 constexpr auto kFaultPoll = std::chrono::milliseconds(100);
 
-std::unique_ptr<StepExecutor> make_executor(RankSet& set, const Topology& topology) {
-  if (set.world) return make_process_executor(topology, set.ranks.front(), *set.world, *set.fault);
-  if (set.ranks.size() > 1) return make_thread_executor(topology, set.ranks, *set.fault);
+std::unique_ptr<StepExecutor> make_executor(RankSet& set, const EngineOptions& options) {
+  if (set.world) {
+    return make_process_executor(options.topology, set.ranks.front(), *set.world, *set.fault, std::chrono::seconds(options.dist_timeout));
+  }
+  if (set.ranks.size() > 1) return make_thread_executor(options.topology, set.ranks, *set.fault);
   return make_inline_executor(*set.ranks.front().runner);
 }
 
@@ -78,7 +80,7 @@ void RequestStream::set_notify(std::function<void()> notify) {
 
 Engine::Engine(LoadedModel loaded, const EngineOptions& options)
     : loaded_(std::move(loaded)),
-      executor_(make_executor(loaded_.set, loaded_.info.topology)),
+      executor_(make_executor(loaded_.set, options)),
       depth_(plans_in_flight(*executor_, options)),
       scheduler_(scheduler_config(loaded_, options, depth_)),
       thread_([this] { loop(); }) {}

@@ -49,7 +49,7 @@ Result<RankSet> open_process_rank(const EngineOptions& options) {
   LAMINA_ASSIGN(out.world, open_process_world(*out.fault, communicator_options(options, std::max(1, options.threads), usable_cpus())));
   LAMINA_TRY(agree(out, check_size(*out.world, options.topology)));
   out.first_rank = out.world->rank();
-  const int cpus = std::max(1, usable_cpus() / out.world->local_size());
+  const int cpus = std::max(1, usable_cpus() / out.world->cpu_sharers());
   out.ranks.push_back(resources(options.threads > 0 ? options.threads : cpus, cpus));
   const auto connect = [&](std::string_view name, const std::vector<int>& members, int index) {
     return out.world->connect(name, members, index);

@@ -11,8 +11,13 @@ namespace {
 
 class ProcessExecutor final : public StepExecutor {
  public:
-  ProcessExecutor(const Topology& topology, RankResources& rank, ProcessWorld& world, RankFault& fault)
-      : topology_(topology), runner_(*rank.runner), world_(world), fault_(fault), own_(static_cast<size_t>(topology.pp_size)) {}
+  ProcessExecutor(const Topology& topology, RankResources& rank, ProcessWorld& world, RankFault& fault, std::chrono::milliseconds deadline)
+      : topology_(topology),
+        runner_(*rank.runner),
+        world_(world),
+        fault_(fault),
+        deadline_(deadline),
+        own_(static_cast<size_t>(topology.pp_size)) {}
 
   ~ProcessExecutor() override {
     StepResult unwanted;
@@ -47,7 +52,13 @@ class ProcessExecutor final : public StepExecutor {
   void add_part(int rank, StepResult& result) {
     const auto over = [&] { return fault_.raised() || world_.try_receive_result(rank, bytes_); };
     if (!spinner_.wait(over)) {
-      while (!over()) std::this_thread::sleep_for(kPoll);
+      const auto last = std::chrono::steady_clock::now() + deadline_;
+      while (!over()) {
+        if (std::chrono::steady_clock::now() > last) {
+          return fault_.raise(cat("rank ", rank, " sent no result of step ", result.step, " within ", deadline_.count(), " ms"));
+        }
+        std::this_thread::sleep_for(kPoll);
+      }
     }
     if (fault_.raised()) return;
     const Status read = decode(bytes_, part_);
@@ -63,6 +74,7 @@ class ProcessExecutor final : public StepExecutor {
   ModelRunner& runner_;
   ProcessWorld& world_;
   RankFault& fault_;
+  const std::chrono::milliseconds deadline_;
   std::vector<StepResult> own_;  // of the plans in flight
   uint64_t submitted_ = 0, waited_ = 0;
   Spinner spinner_;
@@ -72,8 +84,9 @@ class ProcessExecutor final : public StepExecutor {
 
 }  // namespace
 
-std::unique_ptr<StepExecutor> make_process_executor(const Topology& topology, RankResources& rank, ProcessWorld& world, RankFault& fault) {
-  return std::make_unique<ProcessExecutor>(topology, rank, world, fault);
+std::unique_ptr<StepExecutor> make_process_executor(const Topology& topology, RankResources& rank, ProcessWorld& world, RankFault& fault,
+                                                    std::chrono::milliseconds deadline) {
+  return std::make_unique<ProcessExecutor>(topology, rank, world, fault, deadline);
 }
 
 Status run_process_worker(RankResources& rank, ProcessWorld& world, RankFault& fault) {

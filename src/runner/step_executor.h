@@ -35,9 +35,10 @@ struct RankResources {
 /// `fault` outlive the executor, whose destructor waits for plans in flight.
 std::unique_ptr<StepExecutor> make_thread_executor(const Topology& topology, std::vector<RankResources>& ranks, RankFault& fault);
 
-/// Rank 0 of several processes, in the caller's thread, which is the one that communicates. The destructor ends the world unless a fault
-/// did.
-std::unique_ptr<StepExecutor> make_process_executor(const Topology& topology, RankResources& rank, ProcessWorld& world, RankFault& fault);
+/// Rank 0 of several processes, in the caller's thread, which is the one that communicates. A result that takes longer than `deadline` is a
+/// fault. The destructor ends the world unless a fault did.
+std::unique_ptr<StepExecutor> make_process_executor(const Topology& topology, RankResources& rank, ProcessWorld& world, RankFault& fault,
+                                                    std::chrono::milliseconds deadline = CommunicatorOptions().deadline);
 /// The other processes: runs the plans of rank 0 until the world ends. An error when it ended by a fault.
 Status run_process_worker(RankResources& rank, ProcessWorld& world, RankFault& fault);
 

@@ -85,7 +85,7 @@ TEST_P(PlantedFault, IsFoundAtTheBoundaryBehindIt) {
     EXPECT_FALSE(report->ok());
     ASSERT_TRUE(report->first_difference.has_value());
     EXPECT_EQ(report->first_difference->layer, 1);
-    EXPECT_EQ(report->first_difference->boundary, "ffn_boundary");
+    EXPECT_EQ(report->first_difference->boundary, "ffn");
   }
 }
 

@@ -17,6 +17,7 @@ struct FakeWorlds::Shared {
   std::vector<std::deque<std::optional<Bytes>>> plans;  // to each rank; none: the end
   std::vector<std::deque<Bytes>> results;               // of each rank
   int finished = 0;
+  bool mute = false;
 };
 
 class FakeWorlds::World final : public ProcessWorld {
@@ -47,6 +48,7 @@ class FakeWorlds::World final : public ProcessWorld {
 
   void send_result(std::span<const std::byte> bytes) override {
     const std::lock_guard lock(shared_.mutex);
+    if (shared_.mute) return;
     shared_.results[static_cast<size_t>(rank_)].emplace_back(bytes.begin(), bytes.end());
   }
 
@@ -93,6 +95,11 @@ void FakeWorlds::forge_plan(int rank, Bytes bytes) {
   const std::lock_guard lock(shared_->mutex);
   shared_->plans[static_cast<size_t>(rank)].push_back(std::move(bytes));
   shared_->changed.notify_all();
+}
+
+void FakeWorlds::lose_results() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->mute = true;
 }
 
 bool FakeWorlds::finished() const {

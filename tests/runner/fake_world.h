@@ -21,6 +21,8 @@ class FakeWorlds {
   void forge_result(int rank, std::vector<std::byte> bytes);
   /// A plan for `rank` that rank 0 did not send.
   void forge_plan(int rank, std::vector<std::byte> bytes);
+  /// No result reaches rank 0 from now on.
+  void lose_results();
   /// Whether every rank has called finish().
   bool finished() const;
 

@@ -220,6 +220,18 @@ TEST(StepExecutor, AResultThatCannotBeReadOrBelongsToAnotherStepEndsTheRun) {
   }
 }
 
+TEST(StepExecutor, AResultThatDoesNotComeEndsTheRun) {
+  RigOptions options = options_of({.pp_size = 2});
+  options.processes = true;
+  options.deadline = std::chrono::milliseconds(200);
+  Rig rig(options);
+  rig.worlds().lose_results();
+  ASSERT_TRUE(rig.scheduler().submit(request(1, 4, 4)).ok());
+  while (rig.step()) {
+  }
+  EXPECT_THAT(rig.result().fault, HasSubstr("rank 1 sent no result of step 1 within 200 ms"));
+}
+
 TEST(StepExecutor, ProcessesEndInGoodOrderWithPlansInFlight) {
   RigOptions options = options_of({.pp_size = 2});
   options.processes = true;

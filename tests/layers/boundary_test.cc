@@ -178,6 +178,16 @@ TEST(LayerStack, AttentionOverTheWrongGroupIsRefusedUnderAttentionDp) {
       "layer 0 attention: its sum over \"tp\" (4 ranks) cannot be completed: wanted \"attn_tp\" (2 ranks, --tp-size / --dp-attention)");
 }
 
+TEST(LayerStack, LayersThatOwnTheirResidualAreRefusedWhereRowsOrStagesAreShared) {
+  for (const auto& [topology, flag] :
+       {std::pair(Topology{.tp_size = 2, .dp_attention = 2}, "--dp-attention 2"), std::pair(Topology{.pp_size = 2}, "--pp-size 2")}) {
+    const ParallelGroups groups = ParallelGroups::planned(topology, 0).value();
+    LayerStack stack(groups);
+    stack.open(2, stage_layers(2, topology, 0).value(), [](LayerId) { return std::vector<StageDecl>(); });
+    EXPECT_THAT(message(stack.close()), HasSubstr(flag));
+  }
+}
+
 TEST(LayerStack, TheVariantFollowsRowsAndOptions) {
   const auto chosen = [](const Topology& topology, BoundaryOptions::Rows rows, int64_t count, bool padded = false) {
     const Bound bound(topology, 0, {.rows = rows});

@@ -156,8 +156,9 @@ Status LayerStack::close() {
   LAMINA_CHECK(open_, "a layer stack is closed once");
   open_ = false;
   LAMINA_TRY(check_facts());
-  if (stages_.empty() && rows_.attn_dp->size > 1) {
-    return error("layers that own their residual have no place for --dp-attention ", rows_.attn_dp->size);
+  if (stages_.empty() && layers_.count > 0) {
+    if (rows_.attn_dp->size > 1) return error("layers that own their residual have no place for --dp-attention ", rows_.attn_dp->size);
+    if (pp_->size > 1) return error("layers that own their residual have no place for --pp-size ", pp_->size);
   }
   std::optional<Producer> producer;
   if (!stages_.empty()) {

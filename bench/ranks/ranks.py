@@ -9,13 +9,19 @@ import subprocess
 import sys
 
 MODEL = "tests/configs/llama-3.2-1b"
-TP2, PP2 = ["--tp-size", "2"], ["--pp-size", "2", "--batch", "8"]
+TP2, PP2 = ["--tp-size", "2"], ["--pp-size", "2"]
+ONE_IN_FLIGHT = ["--max-micro-batches", "1"]
 
 
-def residual(rows, batch):
-    """The residual kept whole on each rank, or each rank's share: `rows` of a prefill, `batch` of a decode step."""
-    name = f"{rows} / {batch} rows"
-    shape = TP2 + ["--pp", str(rows), "--batch", str(batch), "--tg", "32"]
+def batch(size):
+    """Prompts of 256 tokens, and requests that decode."""
+    return ["--pp", "256", "--pp-batch", str(size), "--batch", str(size), "--chunked-prefill-size", "256"]
+
+
+def residual(rows, requests):
+    """The residual kept whole on each rank, or each rank's share: `rows` of a prefill, `requests` of a decode step."""
+    name = f"{rows} / {requests} rows"
+    shape = TP2 + ["--pp", str(rows), "--batch", str(requests), "--tg", "32"]
     return {
         f"replicated, {name}": (shape + ["--boundary-rows", "replicated"], None),
         f"scattered, {name}": (shape + ["--boundary-rows", "scattered"], f"replicated, {name}"),
@@ -31,8 +37,11 @@ CASES = {
     **residual(512, 1),
     **residual(128, 8),
     **residual(32, 32),
-    "pp 2, batch 8, 1 in flight": (PP2 + ["--max-micro-batches", "1"], None),
-    "pp 2, batch 8, 2 in flight": (PP2, "pp 2, batch 8, 1 in flight"),
+    # Batch 8 in flight as two steps of 4 requests, against one of them in flight; and against one step of all 8, which reads the weights once
+    # where two steps read them twice.
+    "pp 2, 4 in one step": (PP2 + batch(4) + ONE_IN_FLIGHT, None),
+    "pp 2, 8 in one step": (PP2 + batch(8) + ONE_IN_FLIGHT, "pp 2, 4 in one step"),
+    "pp 2, 8 in two steps in flight": (PP2 + batch(8), "pp 2, 4 in one step"),
 }
 
 
@@ -61,7 +70,8 @@ def main():
     arguments = parser.parse_args()
     chosen = {name: case for name, case in CASES.items() if arguments.only in name}
     best = {name: [0.0, 0.0] for name in chosen}
-    for _ in range(arguments.rounds):
+    for turn in range(arguments.rounds):
+        print(f"round {turn + 1} of {arguments.rounds}", file=sys.stderr)
         for name, (options, _) in chosen.items():
             rates = measure(arguments, options)
             best[name] = [max(best[name][0], rates["pp_tok_s"]), max(best[name][1], rates["tg_tok_s"])]

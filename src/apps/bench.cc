@@ -13,6 +13,7 @@ struct Options {
   EngineOptions engine;
   int prefill = 512;
   int decode = 64;
+  int prefill_batch = 1;
   int batch = 1;
   int rounds = 3;
 };
@@ -99,6 +100,7 @@ Json report(const Options& options, const Engine& engine, const Rates& rates, co
   out.set("load_s", engine.info().load_seconds);
   out.set("weight_bytes", engine.info().weight_bytes);
   out.set("pp_tokens", options.prefill);
+  out.set("pp_batch", options.prefill_batch);
   out.set("pp_tok_s", rates.prefill);
   out.set("pp_gflops", prefill_gflops);
   out.set("pp_of_peak", prefill_gflops / ceilings.peak_gflops);
@@ -112,9 +114,9 @@ Json report(const Options& options, const Engine& engine, const Rates& rates, co
 }
 
 Result<Rates> measure_rates(const Options& options, Engine& engine) {
-  LAMINA_ASSIGN(const Times prefill, run_batch(engine, 1, options.prefill, 1));
+  LAMINA_ASSIGN(const Times prefill, run_batch(engine, options.prefill_batch, options.prefill, 1));
   LAMINA_ASSIGN(const Times decode, run_batch(engine, options.batch, kDecodePrompt, options.decode + 1));
-  return Rates{options.prefill / prefill.last, options.decode * options.batch / (decode.last - decode.first)};
+  return Rates{options.prefill * options.prefill_batch / prefill.last, options.decode * options.batch / (decode.last - decode.first)};
 }
 
 Status run(const Options& options) {
@@ -148,6 +150,7 @@ void add_bench(CLI::App& app, CommandBody& body) {
   add_engine_options(*command, options->engine, "--pp-size");
   command->add_option("--pp", options->prefill, "prompt tokens (pipeline stages are --pp-size here)")->check(CLI::Range(1, 1 << 20));
   command->add_option("--tg", options->decode, "decoded tokens")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--pp-batch", options->prefill_batch, "prompts computed at the same time")->check(CLI::Range(1, 4096));
   command->add_option("--batch", options->batch, "requests decoded at the same time")->check(CLI::Range(1, 4096));
   command->add_option("--rounds", options->rounds, "alternations; rates and ceilings are the best of them")->check(CLI::Range(1, 100));
   accept_json(*command);

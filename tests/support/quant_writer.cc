@@ -205,8 +205,11 @@ class Writer {
     Grid codes(n_, k_), zeros(n_, groups());
     std::vector<float> scales;
     for (int& code : codes.at) code = below(levels);
-    for (int& zero : zeros.at)
-      zero = recipe_.symmetric ? middle : recipe_.kind == Kind::kGptq && !recipe_.v2 ? 1 + below(levels - 1) : below(levels);
+    const bool v1 = recipe_.kind == Kind::kGptq && !recipe_.v2;  // which has no zero point 0
+    for (int& zero : zeros.at) {
+      zero = recipe_.symmetric ? middle : v1 ? 1 + below(levels - 1) : below(levels);
+      if (recipe_.zero >= 0) zero = recipe_.zero;
+    }
     for (int64_t i = 0; i < n_ * groups(); ++i) scales.push_back(scale(weight_size() / levels));
     for (int64_t r = 0; r < n_; ++r)
       for (int64_t c = 0; c < k_; ++c) {
@@ -249,16 +252,24 @@ class Writer {
   QuantLayer out_;
 };
 
-Json compressed_config(const char* format, const char* type, int bits, const char* strategy, int64_t group, bool symmetric,
-                       bool act_order) {
+/// Weights of a compressed-tensors config.
+struct Weights {
+  const char* format;
+  const char* type;
+  int bits;
+  const char* strategy;
+  int64_t group = 0;
+};
+
+Json compressed_config(const Weights& w, const QuantRecipe& recipe) {
   Json weights;
-  weights.set("num_bits", bits);
-  weights.set("type", type);
-  weights.set("strategy", strategy);
-  weights.set("group_size", group > 0 ? Json(group) : Json(nullptr));
-  weights.set("symmetric", symmetric);
+  weights.set("num_bits", w.bits);
+  weights.set("type", w.type);
+  weights.set("strategy", w.strategy);
+  weights.set("group_size", w.group > 0 ? Json(w.group) : Json(nullptr));
+  weights.set("symmetric", recipe.symmetric);
   weights.set("dynamic", false);
-  weights.set("actorder", act_order ? Json("group") : Json(nullptr));
+  weights.set("actorder", recipe.act_order ? Json("group") : Json(nullptr));
   Json one;
   one.set("targets", Json(Json::Array{Json("Linear")}));
   one.set("weights", std::move(weights));
@@ -267,7 +278,7 @@ Json compressed_config(const char* format, const char* type, int bits, const cha
   groups.set("group_0", std::move(one));
   Json out;
   out.set("quant_method", "compressed-tensors");
-  out.set("format", format);
+  out.set("format", w.format);
   out.set("ignore", Json(Json::Array{Json("lm_head")}));
   out.set("config_groups", std::move(groups));
   return out;
@@ -335,16 +346,15 @@ Json quant_config(const QuantRecipe& recipe) {
     case Kind::kFp8Static:
       return fp8("static");
     case Kind::kFp8Channel:
-      return compressed_config("float-quantized", "float", 8, "channel", 0, true, false);
+      return compressed_config({"float-quantized", "float", 8, "channel"}, recipe);
     case Kind::kInt8:
-      return compressed_config("int-quantized", "int", 8, "channel", 0, true, false);
+      return compressed_config({"int-quantized", "int", 8, "channel"}, recipe);
     case Kind::kMxfp4:
-      return compressed_config("mxfp4-pack-quantized", "float", 4, "group", 32, true, false);
+      return compressed_config({"mxfp4-pack-quantized", "float", 4, "group", 32}, recipe);
     case Kind::kNvfp4:
-      return compressed_config("nvfp4-pack-quantized", "float", 4, "tensor_group", 16, true, false);
+      return compressed_config({"nvfp4-pack-quantized", "float", 4, "tensor_group", 16}, recipe);
     case Kind::kPacked:
-      return compressed_config("pack-quantized", "int", recipe.bits, recipe.group > 0 ? "group" : "channel", recipe.group, recipe.symmetric,
-                               recipe.act_order);
+      return compressed_config({"pack-quantized", "int", recipe.bits, recipe.group > 0 ? "group" : "channel", recipe.group}, recipe);
     case Kind::kNvfp4ModelOpt:
       out.set("quant_method", "modelopt");
       out.set("quant_algo", "NVFP4");
@@ -373,7 +383,8 @@ void quantise_module(QuantToy& toy, const QuantRecipe& recipe, const std::string
   const std::vector<int64_t> shape = toy.dequantised.at(module + ".weight").shape;
   QuantLayer layer = quant_layer(recipe, module, shape[0], shape[1]);
   toy.dequantised[module + ".weight"] = f32_tensor(shape, layer.values);
-  toy.model.tensors.erase(module + ".weight");
+  std::erase_if(toy.model.tensors,
+                [&](const auto& tensor) { return tensor.first.starts_with(module + ".") && !tensor.first.ends_with(".bias"); });
   toy.model.tensors.merge(layer.tensors);
 }
 

@@ -31,6 +31,7 @@ struct QuantRecipe {
   bool symmetric = true;
   bool act_order = false;
   bool v2 = false;  // GPTQ: zero points as they are
+  int zero = -1;    // this zero point everywhere; -1: by symmetric
 
   std::string name() const;  // for test names
 };

@@ -24,9 +24,12 @@ struct Avx2 {
   static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
   static constexpr int kExpandRows = 5;
   static constexpr int kByteRows = 4;  // operands of byte products are pairs of vectors
+  static constexpr int kKeptRows = 3;  // beside 6 totals
+  static constexpr int kKeptByteRows = 2;
   static constexpr int kTileVectors = 2;
-  static constexpr int kFewRows = 1;  // decoded in registers, beside the sums of
-  static constexpr int kFewPanels = 1;
+  static constexpr int kFewRows = 1;  // 4 sums and 4 totals beside what decodes
+  static constexpr int kFewByteRows = 1;
+  static constexpr int kTwoPanelRows = 0;
   static constexpr int kWholePanelRows = 2;  // 8 accumulators and 4 vectors of weights
   static constexpr int kMultiplyAddFlops = 16;
 

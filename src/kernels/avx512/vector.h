@@ -83,9 +83,12 @@ struct Avx512 {
   static constexpr int kTileRows = 12;  // 24 accumulators, 2 vectors of weights and a broadcast of 32 registers
   static constexpr int kExpandRows = 12;
   static constexpr int kByteRows = 12;
+  static constexpr int kKeptRows = 7;  // beside 14 totals
+  static constexpr int kKeptByteRows = 7;
   static constexpr int kTileVectors = 2;
-  static constexpr int kFewRows = 2;  // decoded in registers, beside the sums of
-  static constexpr int kFewPanels = 2;
+  static constexpr int kFewRows = 4;  // 8 sums and 8 totals beside what decodes
+  static constexpr int kFewByteRows = 6;
+  static constexpr int kTwoPanelRows = 2;
   static constexpr int kMultiplyAddFlops = 64;
 
   static __mmask16 mask(int64_t n) { return static_cast<__mmask16>((1U << n) - 1); }
@@ -247,7 +250,11 @@ struct Avx512 {
   }
   static I byte_weight(I word) { return word; }
   static I bytes_of_128() { return _mm512_set1_epi8(-128); }
-  static I dot_bytes(I sum, I x, I w) { return _mm512_dpbusd_epi32(sum, x, w); }
+  /// Of gcc 12's intrinsic a tile would copy every sum, and store it, at every step.
+  static I dot_bytes(I sum, I x, I w) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+  }
 
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 

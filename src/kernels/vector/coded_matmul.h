@@ -16,7 +16,12 @@ class CodedMatmul {
   }
 
   void run(int64_t panel_begin, int64_t panel_end) {
-    if (x_.rows <= V::kFewRows) return few_rows<V::kFewRows>(panel_begin, panel_end);
+    if (x_.rows <= P::kFewRows) return few_rows<P::kFewRows>(0, x_.rows, panel_begin, panel_end);
+    if (x_.rows <= 2 * P::kFewRows) {
+      const int64_t half = x_.rows / 2;
+      few_rows<P::kFewRows>(0, half, panel_begin, panel_end);
+      return few_rows<P::kFewRows>(half, x_.rows - half, panel_begin, panel_end);
+    }
     for (int64_t row = 0; row < x_.rows; row += kRowBlock) {
       const int64_t rows = least<V>(kRowBlock, x_.rows - row);
       for (int64_t panel = panel_begin; panel < panel_end; ++panel) many_rows(panel, row, rows);
@@ -26,10 +31,11 @@ class CodedMatmul {
  private:
   using Decoder = typename P::template Decoder<kCode>;
   static constexpr int64_t kUnit = word_codes(kCode);
-  static constexpr int64_t kRowBlock = 96;    // rows whose totals and sums stay in the first-level cache
-  static constexpr int64_t kMostSteps = 128;  // 16 KiB of decoded words
-  static constexpr int64_t kMostWords = kMostSteps / Decoder::kSteps;
-  static constexpr int64_t kMostPieces = 32;
+  static constexpr int64_t kRowBlock = 192;   // rows whose totals and sums stay in the first-level cache
+  static constexpr int64_t kMostSteps = 512;  // 16 KiB of decoded words
+  static constexpr bool kInPlace = kCode == Code::kInt8 && Decoder::kSteps == 1;  // words of codes are what is multiplied
+  static constexpr int64_t kMostWords = kInPlace ? 2048 : kMostSteps / Decoder::kSteps;
+  static constexpr int64_t kMostPieces = 128;
 
   static int64_t words_of(int64_t length) { return (length + kUnit - 1) / kUnit; }
   const X* x_row(int64_t row) const { return static_cast<const X*>(x_.data) + row * x_.stride; }
@@ -37,82 +43,105 @@ class CodedMatmul {
 
   // --- few rows
   template <int R>
-  void few_rows(int64_t panel, int64_t end) {
+  void few_rows(int64_t row, int64_t count, int64_t panel, int64_t end) {
     if constexpr (R > 1)
-      if (x_.rows < R) return few_rows<R - 1>(panel, end);
-    if constexpr (V::kFewPanels > 1)
-      for (; panel + V::kFewPanels <= end; panel += V::kFewPanels) few_rows_of<R, V::kFewPanels>(panel);
-    for (; panel < end; ++panel) few_rows_of<R, 1>(panel);
+      if (count < R) return few_rows<R - 1>(row, count, panel, end);
+    if constexpr (R <= V::kTwoPanelRows)
+      for (; panel + 2 <= end; panel += 2) few_rows_of<R, 2>(row, panel);
+    for (; panel < end; ++panel) few_rows_of<R, 1>(row, panel);
   }
   template <int R, int kPanels>
-  void few_rows_of(int64_t panel) {
+  void few_rows_of(int64_t row, int64_t panel) {
     const FewRows<P> rows{
-        .x = x_row(0), .x_stride = x_.stride, .x_scales = run_scales(0, 0), .x_scale_stride = x_.scales.stride, .totals = totals_};
+        .x = x_row(row), .x_stride = x_.stride, .x_scales = run_scales(row, 0), .x_scale_stride = x_.scales.stride, .totals = totals_};
     FewRowsTile<V, P, kCode, R, kPanels>(w_, rows, panel, panel_words_).run();
-    for (int p = 0; p < kPanels; ++p) store_out(totals_ + p * R * kPanelRows, panel + p, 0, R);
+    for (int p = 0; p < kPanels; ++p) store_out(totals_ + p * R * kPanelRows, panel + p, row, R);
   }
 
   // --- many rows
   void many_rows(int64_t panel, int64_t row, int64_t rows) {
     const uint32_t* words = static_cast<const uint32_t*>(w_.codes) + panel * panel_words_ * kPanelRows;
-    int64_t run = 0;
-    int64_t k = 0;
-    part_.breaks_off = false;
-    while (run < w_.runs) {
+    part_.continues = false;
+    for (int64_t run = 0, k = 0; run < w_.runs;) {
       const int64_t first_run = run;
       const int64_t first_k = k;
-      words += cut_part(run, k) * kPanelRows;
-      decode_part(panel, first_run, words - part_words_ * kPanelRows);
+      cut_part(run, k);
+      decode_part(panel, first_run, words);
       part_.first = first_run == 0;
       multiply_part(row, rows, first_k, first_run);
+      part_.continues = !pieces_[part_.count - 1].ends;
     }
     store_out(totals_, panel, row, rows);
   }
 
-  /// Lengths of the next part's pieces from `k`, in `run`; leaves both where the part ends. Returns its words of codes.
-  int64_t cut_part(int64_t& run, int64_t& k) {
-    part_.continues = part_.breaks_off;
-    part_.breaks_off = false;
-    part_.pieces = 0;
-    part_words_ = 0;
-    while (run < w_.runs && part_.pieces < kMostPieces && part_words_ < kMostWords) {
-      const int64_t length = least<V>(w_.run_end[run] - k, (kMostWords - part_words_) * kUnit);
-      lengths_[part_.pieces++] = length;
-      part_words_ += words_of(length);
+  /// The next part's pieces from `k`, in `run`; leaves both where the part ends.
+  void cut_part(int64_t& run, int64_t& k) {
+    const int64_t first_run = run;
+    int64_t room = kMostWords;
+    part_.count = 0;
+    while (run < w_.runs && room > 0 && part_.count + 2 <= kMostPieces) {
+      const int64_t length = least<V>(w_.run_end[run] - k, room * kUnit);
+      room -= words_of(length);
       k += length;
-      part_.breaks_off = k < w_.run_end[run];
-      if (!part_.breaks_off) ++run;
+      const bool ends = k == w_.run_end[run];
+      const int64_t rest = length % kUnit;
+      if (length > rest) pieces_[part_.count++] = {.length = length - rest, .run = run - first_run, .ends = ends && rest == 0};
+      if (rest > 0) pieces_[part_.count++] = {.length = rest, .run = run - first_run, .ends = ends};
+      if (ends) ++run;
     }
-    return part_words_;
   }
 
-  void decode_part(int64_t panel, int64_t run, const uint32_t* words) {
-    for (int64_t c = 0; c < kPanelRows; c += V::kWidth) {
-      const uint32_t* from = words + c;
-      uint32_t* to = decoded_ + c;
-      for (int64_t piece = 0; piece < part_.pieces; ++piece) {
-        const int64_t i = (panel * w_.runs + run + piece) * kPanelRows + c;
-        V::store(scales_ + piece * kPanelRows + c, load_scales<V>(w_, i));
-        const typename V::I zero = Decoder::prepare(load_zeros<V>(w_, i));
-        auto bias = V::zero_words();
-        for (int64_t n = words_of(lengths_[piece]); n > 0; --n, from += kPanelRows) {
-          typename V::I steps[Decoder::kSteps];
-          Decoder::decode(V::load_words(from), zero, steps);
+  /// Decodes the part that begins at `words`, in `run`; leaves `words` behind it.
+  void decode_part(int64_t panel, int64_t run, const uint32_t*& words) {
+    const uint32_t* from = words;
+    uint32_t* to = decoded_;
+    part_.words = kInPlace ? from : decoded_;
+    for (int64_t piece = 0; piece < part_.count;) {
+      const int64_t part_run = pieces_[piece].run;
+      int64_t count = 0;
+      for (; piece < part_.count && pieces_[piece].run == part_run; ++piece) count += words_of(pieces_[piece].length);
+      for (int64_t c = 0; c < kPanelRows; c += V::kWidth) {
+        const int64_t factors = (panel * w_.runs + run + part_run) * kPanelRows + c;
+        V::store(scales_ + part_run * kPanelRows + c, load_scales<V>(w_, factors));
+        decode_run(from + c, count, Decoder::prepare(load_zeros<V>(w_, factors)), to + c, starts_ + part_run * kPanelRows + c);
+      }
+      from += count * kPanelRows;
+      to += count * Decoder::kSteps * kPanelRows;
+    }
+    part_.steps = (from - words) / kPanelRows * Decoder::kSteps;
+    words = from;
+  }
+
+  void decode_run(const uint32_t* from, int64_t count, typename V::I zero, uint32_t* to, uint32_t* start) {
+    typename V::I bias = V::zero_words();
+    for (; count > 0; --count, from += kPanelRows) {
+      typename V::I steps[Decoder::kSteps];
+      Decoder::decode(V::load_words(from), zero, steps);
 #pragma GCC unroll 8
-          for (int s = 0; s < Decoder::kSteps; ++s, to += kPanelRows) {
-            V::store_words(to, steps[s], V::kWidth);
-            if constexpr (P::kBiased) bias = P::multiply_add(bias, V::bytes_of_128(), P::weight(steps[s]));
-          }
-        }
-        if (P::kBiased) V::store_words(biases_ + piece * kPanelRows + c, V::sub_words(V::zero_words(), bias), V::kWidth);
+      for (int s = 0; s < Decoder::kSteps; ++s, to += kPanelRows) {
+        if constexpr (!kInPlace) V::store_words(to, steps[s], V::kWidth);
+        if constexpr (P::kBiased) bias = P::multiply_add(bias, V::bytes_of_128(), P::weight(steps[s]));
       }
     }
+    V::store_words(start, V::sub_words(V::zero_words(), bias), V::kWidth);
+  }
+
+  /// Sums that go on begin again with what this part's codes are biased by.
+  void correct_sums(int64_t rows) {
+    for (int64_t c = 0; c < kPanelRows; c += V::kWidth)
+      for (int64_t r = 0; r < rows; ++r) {
+        uint32_t* sum = sums_ + r * kPanelRows + c;
+        V::store_words(sum, V::add_words(V::load_words(sum), V::load_words(starts_ + c)), V::kWidth);
+      }
   }
 
   void multiply_part(int64_t row, int64_t rows, int64_t k, int64_t run) {
-    part_.words = decoded_, part_.scales = scales_, part_.biases = biases_, part_.lengths = lengths_, part_.unit = kUnit;
+    if (P::kBiased && part_.continues) correct_sums(rows);
+    part_.scales = scales_, part_.starts = starts_, part_.pieces = pieces_, part_.unit = kUnit;
+    const int64_t limit = coded_tile_limit<V, P>(part_);
     for (int64_t r = 0; r < rows;) {
-      const int64_t count = tile_share<V, P>(rows - r);
+      const int64_t tiles = (rows - r + limit - 1) / limit;  // even shares, as tile_share
+      const int64_t count = (rows - r + tiles - 1) / tiles;
       const CodedRows<P> tile{.x = x_row(row + r) + k,
                               .x_stride = x_.stride,
                               .x_scales = run_scales(row + r, run),
@@ -150,12 +179,11 @@ class CodedMatmul {
   F32View out_;
   bool run_scales_;
   int64_t panel_words_ = 0;
-  int64_t part_words_ = 0;
   CodedPart<P> part_;
-  int64_t lengths_[kMostPieces];
+  CodedPiece pieces_[kMostPieces];
   alignas(64) uint32_t decoded_[kMostSteps * kPanelRows];
   alignas(64) float scales_[kMostPieces * kPanelRows];
-  alignas(64) int32_t biases_[kMostPieces * kPanelRows];
+  alignas(64) uint32_t starts_[kMostPieces * kPanelRows];
   alignas(64) float totals_[kRowBlock * kPanelRows];
   alignas(64) uint32_t sums_[kRowBlock * kPanelRows];
 };

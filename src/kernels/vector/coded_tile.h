@@ -20,7 +20,9 @@ struct FloatProduct {
   template <Code kCode>
   using Decoder = FloatDecoder<V, kCode>;
   static constexpr int kDepth = 1;
+  static constexpr int kFewRows = V::kFewRows;
   static constexpr int kRows = V::kTileRows;
+  static constexpr int kKeptRows = V::kKeptRows;
   static constexpr bool kBiased = false;
   static constexpr X kPad = 0;
   static Input input(const float* x) { return V::broadcast(x); }
@@ -42,7 +44,9 @@ struct PairProduct {
   template <Code kCode>
   using Decoder = PairDecoder<V, kCode>;
   static constexpr int kDepth = 2;
+  static constexpr int kFewRows = V::kFewRows;
   static constexpr int kRows = V::kTileRows;
+  static constexpr int kKeptRows = V::kKeptRows;
   static constexpr bool kBiased = false;
   static constexpr X kPad = 0;
   static Input input(const uint16_t* x) { return V::broadcast_pair(x); }
@@ -63,7 +67,9 @@ struct ByteProduct {
   template <Code kCode>
   using Decoder = ByteDecoder<V, kCode>;
   static constexpr int kDepth = 4;
+  static constexpr int kFewRows = V::kFewByteRows;
   static constexpr int kRows = V::kByteRows;
+  static constexpr int kKeptRows = V::kKeptByteRows;
   static constexpr bool kBiased = true;
   static constexpr X kPad = 128;
   static Input input(const uint8_t* x) { return V::byte_input(x); }
@@ -76,33 +82,99 @@ struct ByteProduct {
 
 // --- many rows ------------------------------------------------------------------------------------------------------------------------
 
-/// A part of a panel, decoded: whole runs but for the first and the last, which may be pieces of one. `totals` and `sums` keep what a row's
-/// 32 outputs have come to between parts: the runs that are done, and the run that goes on.
+/// Consecutive k of one run. What does not fill a unit, the k of a word of codes, is a piece of its own.
+struct CodedPiece {
+  int64_t length = 0;
+  int64_t run = 0;    // counted from the part's first
+  bool ends = false;  // the run ends here
+};
+
+/// A part of a panel, decoded. `totals` and `sums` of its rows keep what their 32 outputs have come to between pieces: the runs that are
+/// done, and the run that goes on.
 template <class P>
 struct CodedPart {
   const uint32_t* words = nullptr;   // [steps][kPanelRows]
-  const float* scales = nullptr;     // [pieces][kPanelRows]
-  const int32_t* biases = nullptr;   // [pieces][kPanelRows], what a sum begins with if P::kBiased
-  const int64_t* lengths = nullptr;  // [pieces]
-  int64_t pieces = 0;
-  int64_t unit = 0;         // k of a word of codes: a piece takes whole units of steps
-  bool continues = false;   // the first piece goes on with `sums`
-  bool breaks_off = false;  // the last piece ends in `sums`
-  bool first = false;       // no totals yet
+  const float* scales = nullptr;     // [runs][kPanelRows]
+  const uint32_t* starts = nullptr;  // [runs][kPanelRows], what a sum begins with
+  const CodedPiece* pieces = nullptr;
+  int64_t count = 0;
+  int64_t steps = 0;
+  int64_t unit = 0;
+  bool continues = false;  // the first piece goes on with `sums`
+  bool first = false;      // no totals yet
 };
 
 template <class P>
 struct CodedRows {
   const typename P::X* x = nullptr;  // at the part's first k
   int64_t x_stride = 0;
-  const float* x_scales = nullptr;  // of the part's pieces; null: a row has one scale or none
+  const float* x_scales = nullptr;  // of the part's runs; null: a row has one scale or none
   int64_t x_scale_stride = 0;
   float* totals = nullptr;   // [rows][kPanelRows]
   uint32_t* sums = nullptr;  // likewise
 };
 
+/// The last n < kUnit values of a run of R rows, made up to kUnit by values that stand for 0.
+template <class V, class P, int R>
+struct PaddedInput {
+  static constexpr int64_t kUnit = 8;
+  typename P::X x[R * kUnit];
+  void fill(const typename P::X* from, int64_t stride, int64_t n) {
+    for (int64_t r = 0; r < R; ++r)
+      for (int64_t i = 0; i < kUnit; ++i) x[r * kUnit + i] = i < n ? from[r * stride + i] : P::kPad;
+  }
+};
+
+/// Totals of a tile: in memory, or in registers while the tile walks a part, which halves the rows it can have.
+template <class V, class P, int R, int C, bool kKeep>
+struct TileTotals {
+  const CodedPart<P>& part;
+  const CodedRows<P>& rows;
+  typename V::F kept[R][C];
+
+  [[gnu::always_inline]] TileTotals(const CodedPart<P>& p, const CodedRows<P>& r) : part(p), rows(r) {
+    if constexpr (kKeep) each([&](int row, int c, float* total) { kept[row][c] = part.first ? V::zero() : V::load(total); });
+  }
+  [[gnu::always_inline]] void save() const {
+    if constexpr (kKeep) each([&](int row, int c, float* total) { V::store(total, kept[row][c]); });
+  }
+  /// total + sum * scale for one run.
+  [[gnu::always_inline]] void add(int64_t run, const typename P::Sum (&sum)[R][C]) {
+    const bool first = part.first && run == 0;
+    each([&](int row, int c, float* total) {
+      typename V::F s = V::load(part.scales + run * kPanelRows + c * V::kWidth);
+      if (rows.x_scales != nullptr) s = V::mul(s, V::broadcast(rows.x_scales + row * rows.x_scale_stride + run));
+      if constexpr (kKeep)
+        kept[row][c] = V::fma(P::to_float(sum[row][c]), s, kept[row][c]);
+      else
+        V::store(total, V::fma(P::to_float(sum[row][c]), s, first ? V::zero() : V::load(total)));
+    });
+  }
+
+ private:
+  template <class Body>
+  [[gnu::always_inline]] void each(Body&& body) const {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) body(r, c, rows.totals + r * kPanelRows + c * V::kWidth);
+  }
+};
+
+/// Where the sums of R rows come from and where they go to.
+struct SumMemory {
+  const uint32_t* from = nullptr;
+  int64_t from_stride = 0;  // 0: all rows begin alike
+};
+
+/// R rows times C vectors of columns of one piece: one loop, so that the sums stay in registers.
 template <class V, class P, int R, int C>
-void multiply_steps(typename P::Sum (&sum)[R][C], const typename P::X* x, int64_t stride, const uint32_t* w, int64_t steps) {
+[[gnu::always_inline]] inline void multiply_piece(typename P::Sum (&sum)[R][C], SumMemory memory, const typename P::X* x, int64_t stride,
+                                                  const uint32_t* w, int64_t steps) {
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) sum[r][c] = P::from_words(V::load_words(memory.from + r * memory.from_stride + c * V::kWidth));
   for (const uint32_t* end = w + steps * kPanelRows; w != end; w += kPanelRows, x += P::kDepth) {
     typename P::Weight b[C];
 #pragma GCC unroll 4
@@ -116,61 +188,27 @@ void multiply_steps(typename P::Sum (&sum)[R][C], const typename P::X* x, int64_
   }
 }
 
-/// The last n < kUnit values of a run of R rows, made up to kUnit by values that stand for 0.
-template <class V, class P, int R>
-struct PaddedInput {
-  static constexpr int64_t kUnit = 8;
-  typename P::X x[R * kUnit];
-  PaddedInput(const typename P::X* from, int64_t stride, int64_t n) {
-    for (int64_t r = 0; r < R; ++r)
-      for (int64_t i = 0; i < kUnit; ++i) x[r * kUnit + i] = i < n ? from[r * stride + i] : P::kPad;
-  }
-};
-
-/// total + sum * scale for one run of R rows.
-template <class V, class P, int R, int C>
-void add_run(const CodedPart<P>& part, const CodedRows<P>& rows, int64_t piece, const typename P::Sum (&sum)[R][C]) {
-  const bool first = part.first && piece == 0;
-#pragma GCC unroll 4
-  for (int c = 0; c < C; ++c) {
-    const typename V::F scale = V::load(part.scales + piece * kPanelRows + c * V::kWidth);
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      typename V::F s = scale;
-      if (rows.x_scales != nullptr) s = V::mul(s, V::broadcast(rows.x_scales + r * rows.x_scale_stride + piece));
-      float* total = rows.totals + r * kPanelRows + c * V::kWidth;
-      V::store(total, V::fma(P::to_float(sum[r][c]), s, first ? V::zero() : V::load(total)));
-    }
-  }
-}
-
 /// R rows times C vectors of columns of a part.
-template <class V, class P, int R, int C>
+template <class V, class P, int R, int C, bool kKeep>
 [[gnu::noinline]] void coded_tile(const CodedPart<P>& part, const CodedRows<P>& rows) {
   const typename P::X* x = rows.x;
   const uint32_t* w = part.words;
-  for (int64_t piece = 0; piece < part.pieces; ++piece) {
+  bool continues = part.continues;
+  PaddedInput<V, P, R> padded;
+  TileTotals<V, P, R, C, kKeep> totals(part, rows);
+  for (const CodedPiece* piece = part.pieces; piece != part.pieces + part.count; ++piece) {
+    const int64_t steps = (piece->length + part.unit - 1) / part.unit * part.unit / P::kDepth;
+    const bool whole = piece->length % part.unit == 0;
+    if (!whole) padded.fill(x, rows.x_stride, piece->length);
+    const SumMemory memory{.from = continues ? rows.sums : part.starts + piece->run * kPanelRows,
+                           .from_stride = continues ? kPanelRows : 0};
     typename P::Sum sum[R][C];
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) {
-        sum[r][c] = P::from_words(V::zero_words());
-        if (piece == 0 && part.continues) sum[r][c] = P::from_words(V::load_words(rows.sums + r * kPanelRows + c * V::kWidth));
-        if constexpr (P::kBiased) sum[r][c] = V::add_words(sum[r][c], V::load_words(part.biases + piece * kPanelRows + c * V::kWidth));
-      }
-    const int64_t whole = part.lengths[piece] / part.unit * part.unit;
-    multiply_steps<V, P, R, C>(sum, x, rows.x_stride, w, whole / P::kDepth);
-    w += whole / P::kDepth * kPanelRows;
-    x += whole;
-    if (const int64_t rest = part.lengths[piece] - whole; rest > 0) {
-      const PaddedInput<V, P, R> padded(x, rows.x_stride, rest);
-      multiply_steps<V, P, R, C>(sum, padded.x, padded.kUnit, w, part.unit / P::kDepth);
-      w += part.unit / P::kDepth * kPanelRows;
-      x += rest;
-    }
-    if (piece + 1 < part.pieces || !part.breaks_off) {
-      add_run<V, P, R, C>(part, rows, piece, sum);
+    multiply_piece<V, P, R, C>(sum, memory, whole ? x : padded.x, whole ? rows.x_stride : padded.kUnit, w, steps);
+    w += steps * kPanelRows;
+    x += piece->length;
+    continues = !piece->ends;
+    if (piece->ends) {
+      totals.add(piece->run, sum);
       continue;
     }
 #pragma GCC unroll 12
@@ -178,25 +216,40 @@ template <class V, class P, int R, int C>
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) V::store_words(rows.sums + r * kPanelRows + c * V::kWidth, P::words(sum[r][c]), V::kWidth);
   }
+  totals.save();
 }
 
-template <class V, class P, int R, int C>
+template <class V, class P, int R, int C, bool kKeep>
 void coded_tile_rows(int64_t count, const CodedPart<P>& part, const CodedRows<P>& rows) {
   if (count == R)
-    coded_tile<V, P, R, C>(part, rows);
+    coded_tile<V, P, R, C, kKeep>(part, rows);
   else if constexpr (R > 1)
-    coded_tile_rows<V, P, R - 1, C>(count, part, rows);
+    coded_tile_rows<V, P, R - 1, C, kKeep>(count, part, rows);
 }
 
-/// All columns of the panel for `count` <= P::kRows rows.
+/// Whether tiles keep totals in registers: runs are so short that totals in memory cost more than the rows do that then fit.
+template <class P>
+bool keeps_totals(const CodedPart<P>& part) {
+  constexpr int64_t kShort = 100;  // steps
+  return part.count * kShort > part.steps;
+}
+template <class V, class P>
+int64_t coded_tile_limit(const CodedPart<P>& part) {
+  return keeps_totals(part) ? P::kKeptRows : P::kRows;
+}
+
+/// All columns of the panel for `count` <= coded_tile_limit rows.
 template <class V, class P>
 void coded_panel_tile(int64_t count, CodedPart<P> part, CodedRows<P> rows) {
   constexpr int64_t kColumns = V::kTileVectors * V::kWidth;
   for (int64_t c = 0; c < kPanelRows; c += kColumns) {
-    coded_tile_rows<V, P, P::kRows, V::kTileVectors>(count, part, rows);
+    if (keeps_totals(part))
+      coded_tile_rows<V, P, P::kKeptRows, V::kTileVectors, true>(count, part, rows);
+    else
+      coded_tile_rows<V, P, P::kRows, V::kTileVectors, false>(count, part, rows);
     part.words += kColumns;
     part.scales += kColumns;
-    if (P::kBiased) part.biases += kColumns;
+    part.starts += kColumns;
     rows.totals += kColumns;
     rows.sums += kColumns;
   }
@@ -222,7 +275,7 @@ class FewRowsTile {
 
   [[gnu::noinline]] void run() const {
     typename V::F total[R][C];
-#pragma GCC unroll 2
+#pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) total[r][c] = V::zero();
@@ -238,14 +291,15 @@ class FewRowsTile {
       for (int64_t k = 0; k + kUnit <= length; k += kUnit, x += kUnit, words += kPanelRows)
         multiply_word(sums, words, zeros, x, rows_.x_stride);
       if (const int64_t rest = length % kUnit; rest > 0) {
-        const PaddedInput<V, P, R> padded(x, rows_.x_stride, rest);
+        PaddedInput<V, P, R> padded;
+        padded.fill(x, rows_.x_stride, rest);
         multiply_word(sums, words, zeros, padded.x, padded.kUnit);
         x += rest;
         words += kPanelRows;
       }
       add_run(sums, run, total);
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) V::store(rows_.totals + (c / kVectors * R + r) * kPanelRows + c % kVectors * V::kWidth, total[r][c]);
@@ -264,7 +318,7 @@ class FewRowsTile {
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) {
         if (P::kBiased) bias[c] = P::from_words(V::zero_words());
-#pragma GCC unroll 2
+#pragma GCC unroll 6
         for (int r = 0; r < R; ++r) sum[r][c] = P::from_words(V::zero_words());
       }
     }
@@ -274,7 +328,8 @@ class FewRowsTile {
     return ((panel_ + c / kVectors) * w_.runs + run) * kPanelRows + c % kVectors * V::kWidth;
   }
 
-  void multiply_word(Sums& sums, const uint32_t* words, const typename V::I (&zeros)[C], const typename P::X* x, int64_t stride) const {
+  [[gnu::always_inline]] void multiply_word(Sums& sums, const uint32_t* words, const typename V::I (&zeros)[C], const typename P::X* x,
+                                            int64_t stride) const {
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
       const uint32_t* p = words + c / kVectors * panel_words_ * kPanelRows + c % kVectors * V::kWidth;
@@ -285,7 +340,7 @@ class FewRowsTile {
       for (int s = 0; s < Decoder::kSteps; ++s) {
         const typename P::Weight b = P::weight(steps[s]);
         if constexpr (P::kBiased) sums.bias[c] = P::multiply_add(sums.bias[c], V::bytes_of_128(), b);
-#pragma GCC unroll 2
+#pragma GCC unroll 6
         for (int r = 0; r < R; ++r) sums.sum[r][c] = P::multiply_add(sums.sum[r][c], P::input(x + r * stride + s * P::kDepth), b);
       }
     }
@@ -295,7 +350,7 @@ class FewRowsTile {
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
       const typename V::F scale = load_scales<V>(w_, factor_index(run, c));
-#pragma GCC unroll 2
+#pragma GCC unroll 6
       for (int r = 0; r < R; ++r) {
         typename V::F s = scale;
         if (rows_.x_scales != nullptr) s = V::mul(s, V::broadcast(rows_.x_scales + r * rows_.x_scale_stride + run));

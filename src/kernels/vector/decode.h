@@ -13,7 +13,7 @@ struct Number {
 };
 /// body(Number<0>), ..., body(Number<N - 1>).
 template <class V, int N, class Body>
-void unrolled(Body&& body) {
+[[gnu::always_inline]] inline void unrolled(Body&& body) {
   if constexpr (N > 0) {
     unrolled<V, N - 1>(body);
     body(Number<N - 1>{});
@@ -51,7 +51,7 @@ struct FloatDecoder {
   static constexpr int kSteps = word_codes(kCode);
   static typename V::I prepare(typename V::I zero) { return V::as_words(V::to_float(zero)); }
   static void decode(typename V::I word, typename V::I zero, typename V::I (&steps)[kSteps]) {
-    unrolled<V, kSteps>([&](auto i) { steps[i.value] = V::as_words(decode_float<V, kCode, i.value>(word, V::as_floats(zero))); });
+    unrolled<V, kSteps>([&](auto i) __attribute__((always_inline)) { steps[i.value] = V::as_words(decode_float<V, kCode, i.value>(word, V::as_floats(zero))); });
   }
 };
 
@@ -71,7 +71,7 @@ struct PairDecoder {
     } else if constexpr (kCode == Code::kFp8E4m3) {
       V::e4m3_pairs(word, steps);
     } else {
-      unrolled<V, kSteps>([&](auto i) {
+      unrolled<V, kSteps>([&](auto i) __attribute__((always_inline)) {
         const auto even = V::as_words(decode_float<V, kCode, 2 * i.value>(word, V::as_floats(zero)));
         const auto odd = V::as_words(decode_float<V, kCode, 2 * i.value + 1>(word, V::as_floats(zero)));
         steps[i.value] = V::either(V::template shift_right<16>(even), odd);

@@ -115,6 +115,18 @@ INSTANTIATE_TEST_SUITE_P(Cases, Quant, testing::ValuesIn(quant_names()), [](cons
 });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Quant);
 
+TEST(QuantCases, AFileOfKvScalesMustFitTheRanks) {
+  if (!is_directory(kShared)) GTEST_SKIP() << "../shared is absent";
+  EngineOptions with_file = options(load_quant("kv-fp8-json"), "", "float32");
+  with_file.quantization_param_path = with_file.model + "/kv_cache_scales.json";
+  EXPECT_NE(start(with_file), nullptr);
+  with_file.topology.tp_size = 2, with_file.threads = 2;
+  const auto refused = Engine::start(with_file);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("kv_cache_scales.json: has scales of 1 ranks (--tp-size), wanted 2"), std::string::npos)
+      << refused.error().message;
+}
+
 TEST(QuantCases, AllOfTheSharedOnesRun) {
   if (!is_directory(kShared)) GTEST_SKIP() << "../shared is absent";
   EXPECT_EQ(quant_names().size(), 20U);

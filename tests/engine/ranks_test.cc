@@ -77,6 +77,31 @@ TEST(RanksOfAPipeline, OneMicroBatchInFlightGivesTheSameBits) {
   EXPECT_EQ(ask(*started(options)), several);
 }
 
+TEST(RanksForms, OfTheSameTopologyGiveTheSameBits) {
+  const ToyFolder toy;
+  const std::pair<const char*, void (*)(EngineOptions&)> forms[] = {
+      {"unfused", [](EngineOptions& o) { o.boundary_plan = "reference"; }},
+      {"replicated", [](EngineOptions& o) { o.boundary_rows = "replicated"; }},
+      {"scattered", [](EngineOptions& o) { o.boundary_rows = "scattered"; }},
+      {"scattered, unfused", [](EngineOptions& o) { o.boundary_rows = "scattered", o.boundary_plan = "reference"; }},
+      {"padded", [](EngineOptions& o) { o.dp_padding = "padded"; }},
+      {"ragged", [](EngineOptions& o) { o.dp_padding = "ragged"; }},
+      {"own boundaries", [](EngineOptions& o) { o.stage_boundaries = o.topology.pp_size > 1 || o.topology.dp_attention > 1; }},
+      {"three threads a rank", [](EngineOptions& o) { o.threads = 3 * o.topology.world_size(); }},
+      {"small chunks", [](EngineOptions& o) { o.chunked_prefill_size = 8; }},
+  };
+  for (const Topology& topology :
+       {Topology{.tp_size = 2}, Topology{.tp_size = 2, .pp_size = 2}, Topology{.tp_size = 2, .dp_attention = 2},
+        Topology{.tp_size = 4, .dp_attention = 2}, Topology{.tp_size = 4, .pp_size = 3, .dp_attention = 4, .dp_lm_head = true}}) {
+    const Answers expected = ask(*started(toy.options(topology)));
+    for (const auto& [form, change] : forms) {
+      EngineOptions options = toy.options(topology);
+      change(options);
+      EXPECT_EQ(ask(*started(options)), expected) << form << ", tp " << topology.tp_size << ", dp " << topology.dp_attention;
+    }
+  }
+}
+
 TEST(RanksTest, TheStartLineTellsTheTopology) {
   const ToyFolder toy;
   EXPECT_THAT(started(toy.options({.tp_size = 2, .pp_size = 2, .dp_attention = 2}))->info().start_line(),

@@ -16,7 +16,12 @@ uint32_t code(const SourceRows& source, int64_t line, int64_t row) {
 
 void unpack(const QuantScheme&, const SourceRows& source, int64_t row, int64_t count, int64_t cols, uint8_t* out) {
   for (int64_t k = 0; k < cols; ++k) {
-    for (int64_t r = 0; r < count; ++r) out[r * cols + k] = static_cast<uint8_t>(code(source, k, row + r));
+    uint32_t word = 0;
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t n = source.first_row + row + r;
+      if (r == 0 || n % 8 == 0) word = word_at(source, k, n / 8 - source.first_row / 8);
+      out[r * cols + k] = static_cast<uint8_t>(word >> kShift[n % 8] & 15);
+    }
   }
 }
 

@@ -2,7 +2,9 @@
 // What the formats of codes share. A format says which tensors a layer has on disk and how their words become codes and zero points
 // (PublishedLayout); everything else is here: shards, groups, memory, the activation rule, the matmul.
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,8 +81,12 @@ Result<std::unique_ptr<LinearWeights>> create_coded(const LinearShape& shape, co
 
 // For formats: reading words that may lie unaligned in a file.
 
-/// Word `col` of row `row` of a source of 32-bit words, or byte of one of bytes.
-uint32_t word_at(const SourceRows& source, int64_t row, int64_t col);
+/// 32-bit word `col` of row `row`.
+inline uint32_t word_at(const SourceRows& source, int64_t row, int64_t col) {
+  uint32_t word;
+  std::memcpy(&word, static_cast<const uint8_t*>(source.data) + (row * source.stride + col) * 4, sizeof(word));
+  return word;
+}
 
 /// Where element `first + i` of an axis lies in a source that begins with the word of element `first`: bits after the first word's start.
 inline int64_t bit_of(int bits, int word_bits, int64_t first, int64_t i) {
@@ -94,6 +100,25 @@ uint32_t bits_at(int bits, int64_t bit, const Word& word) {
   uint64_t window = word(bit / 32);
   if (shift + bits > 32) window |= static_cast<uint64_t>(word(bit / 32 + 1)) << 32;
   return static_cast<uint32_t>(window >> shift) & ((1U << bits) - 1);
+}
+
+/// Elements [first, first + count) of such a stream that begins with the word of element `first`, a byte each, xor `flip`.
+template <class Word>
+void unpack_stream(int bits, int64_t first, int64_t count, uint32_t flip, uint8_t* out, const Word& word) {
+  int64_t bit = bit_of(bits, 32, first, 0);
+  if (32 % bits != 0) {
+    for (; count > 0; --count, bit += bits) *out++ = static_cast<uint8_t>(bits_at(bits, bit, word) ^ flip);
+    return;
+  }
+  const uint32_t mask = (1U << bits) - 1;
+  while (count > 0) {
+    const int shift = static_cast<int>(bit % 32);
+    const int64_t here = std::min<int64_t>((32 - shift) / bits, count);
+    uint32_t rest = word(bit / 32) >> shift;
+    for (int64_t i = 0; i < here; ++i, rest >>= bits) *out++ = static_cast<uint8_t>((rest & mask) ^ flip);
+    bit += here * bits;
+    count -= here;
+  }
 }
 
 // Scales and dummies that several formats publish alike.

@@ -1,7 +1,6 @@
 #include "weights/format/coded_state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "base/strings.h"
@@ -94,15 +93,6 @@ size_t most_code_bytes(const CodedState& state, const CodedSection& section) {
   const int64_t in_word = 32 / kernels::code_bits(section.matrix.code);
   const int64_t words = (section.matrix.k + state.groups() * (in_word - 1)) / in_word;
   return static_cast<size_t>(section.matrix.panels() * kernels::kPanelRows * words * 4);
-}
-
-uint32_t word_at(const SourceRows& source, int64_t row, int64_t col) {
-  const auto* data = static_cast<const uint8_t*>(source.data);
-  const int64_t at = row * source.stride + col;
-  if (dtype_bytes(source.dtype) == 1) return data[at];
-  uint32_t word;
-  std::memcpy(&word, data + at * 4, sizeof(word));
-  return word;
 }
 
 Status InputScratch::reserve(size_t bytes) {

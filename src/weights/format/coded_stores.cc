@@ -111,9 +111,10 @@ class CodesStore final : public CodedStore {
       const int64_t count = std::min(kernels::kPanelRows, source.count - r);
       state_->layout.unpack(state_->scheme, source, r, count, cols, codes.data());
       if (section.matrix.code == kernels::Code::kFp8E4m3) check_fp8(source, codes.data(), count * cols);
-      for (size_t i = 0; i < ordered.size() && i < static_cast<size_t>(count * cols); ++i) {
-        const size_t line = i / static_cast<size_t>(cols) * static_cast<size_t>(cols);
-        ordered[i] = codes[line + static_cast<size_t>(section.order[i - line])];
+      if (!ordered.empty()) {
+        for (int64_t line = 0; line < count * cols; line += cols)
+          for (int64_t i = 0; i < cols; ++i)
+            ordered[static_cast<size_t>(line + i)] = codes[static_cast<size_t>(line + section.order[static_cast<size_t>(i)])];
       }
       const uint8_t* const from = ordered.empty() ? codes.data() : ordered.data();
       kernels::pack_codes(section.matrix, row - section.row_begin + r, count, from, cols);

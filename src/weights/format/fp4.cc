@@ -9,9 +9,10 @@ namespace {
 
 void unpack(const QuantScheme&, const SourceRows& source, int64_t row, int64_t count, int64_t cols, uint8_t* out) {
   for (int64_t r = 0; r < count; ++r) {
+    const auto* bytes = static_cast<const uint8_t*>(source.data) + (row + r) * source.stride;
     for (int64_t k = 0; k < cols; ++k) {
       const int64_t bit = bit_of(4, 8, source.first_col, k);
-      *out++ = static_cast<uint8_t>(word_at(source, row + r, bit / 8) >> bit % 8 & 15);
+      *out++ = static_cast<uint8_t>(bytes[bit / 8] >> bit % 8 & 15);
     }
   }
 }

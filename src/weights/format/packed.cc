@@ -9,10 +9,7 @@ namespace {
 void unpack(const QuantScheme& scheme, const SourceRows& source, int64_t row, int64_t count, int64_t cols, uint8_t* out) {
   const uint32_t flip = scheme.bits == 8 && scheme.symmetric ? 0x80 : 0;  // to a signed byte
   for (int64_t r = 0; r < count; ++r) {
-    const auto word = [&](int64_t i) { return word_at(source, row + r, i); };
-    for (int64_t k = 0; k < cols; ++k) {
-      *out++ = static_cast<uint8_t>(bits_at(scheme.bits, bit_of(scheme.bits, 32, source.first_col, k), word) ^ flip);
-    }
+    unpack_stream(scheme.bits, source.first_col, cols, flip, out + r * cols, [&](int64_t i) { return word_at(source, row + r, i); });
   }
 }
 

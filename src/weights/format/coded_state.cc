@@ -61,9 +61,6 @@ Result<std::shared_ptr<CodedState>> make_coded_state(const LinearShape& shape, c
     set_runs(section, *state);
     set_matrix(section, *state);
   }
-  const int64_t codes = state->cols.count * static_cast<int64_t>(sizeof(float));
-  const int64_t scales = (state->groups() + 1) * static_cast<int64_t>(sizeof(float));
-  LAMINA_TRY(options.scratch->reserve(static_cast<size_t>(InputScratch::kRows * (2 * codes + 2 * scales) + 256)));
   return state;
 }
 
@@ -93,6 +90,12 @@ size_t most_code_bytes(const CodedState& state, const CodedSection& section) {
   const int64_t in_word = 32 / kernels::code_bits(section.matrix.code);
   const int64_t words = (section.matrix.k + state.groups() * (in_word - 1)) / in_word;
   return static_cast<size_t>(section.matrix.panels() * kernels::kPanelRows * words * 4);
+}
+
+size_t scratch_bytes(const CodedState& state) {
+  constexpr int64_t kAlignment = 4 * 64;                                // of at most four pieces
+  const int64_t row = 2 * state.cols.count + 2 * (state.groups() + 1);  // in order and rounded; maxima, then scales
+  return static_cast<size_t>(InputScratch::kRows * row * static_cast<int64_t>(sizeof(float)) + kAlignment);
 }
 
 Status InputScratch::reserve(size_t bytes) {

@@ -47,6 +47,9 @@ void set_groups(CodedSection& section, const std::vector<int32_t>& groups);
 /// Bytes that the codes of a section may take, whatever the order of its inputs.
 size_t most_code_bytes(const CodedState& state, const CodedSection& section);
 
+/// What a matmul takes of the rank's scratch memory.
+size_t scratch_bytes(const CodedState& state);
+
 /// The LinearWeights over a state.
 std::unique_ptr<LinearWeights> make_coded_weights(std::shared_ptr<const CodedState> state);
 

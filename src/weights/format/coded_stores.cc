@@ -120,6 +120,10 @@ class CodesStore final : public CodedStore {
       kernels::pack_codes(section.matrix, row - section.row_begin + r, count, from, cols);
     }
   }
+  Status finish() override {
+    LAMINA_TRY(CodedStore::finish());
+    return state_->options.scratch->reserve(scratch_bytes(*state_));
+  }
 
  private:
   void check_fp8(const SourceRows& source, const uint8_t* codes, int64_t count) {

@@ -193,7 +193,7 @@ BatchVariant LayerStack::choose(const ForwardBatch& batch) const {
 }
 
 BoundarySummary LayerStack::summary(std::string stage, const std::optional<Producer>& producer, const StageBoundary& boundary) const {
-  BoundarySummary out{.stage = std::move(stage), .plan = {}, .variants = {}};
+  BoundarySummary out{.stage = std::move(stage), .final = &boundary == &final_, .plan = {}, .variants = {}};
   for (int v = 0; v < kBatchVariants; ++v) {
     const std::optional<BoundaryPlan>& plan = boundary.plans_[static_cast<size_t>(v)];
     if (!plan) continue;

@@ -46,8 +46,9 @@ struct BoundarySummary {
     BoundaryPlan plan;
     std::string words;
   };
-  std::string stage;  // "layer 3 attention", "final norm"
-  std::string plan;   // of the variant that most steps take, in words
+  std::string stage;   // "layer 3 attention", "final norm"
+  bool final = false;  // the edge in front of the final norm
+  std::string plan;    // of the variant that most steps take, in words
   std::vector<Variant> variants;
 };
 

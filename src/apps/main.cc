@@ -22,6 +22,16 @@ int fail(int exit_code, std::string_view message) {
   return exit_code;
 }
 
+/// Of a worker that leaves with an error: mpirun then ends the others, and rank 0 has to tell its clients and the user before.
+void let_rank_0_speak() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+
+/// What the command line gets wrong. Under mpirun rank 0 says it.
+int refuse(std::string_view message) {
+  if (!lamina::is_worker_process()) return fail(kUsage, message);
+  let_rank_0_speak();
+  return kUsage;
+}
+
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
@@ -44,9 +54,6 @@ int run_worker(const lamina::EngineOptions& options) {
   if (!status.ok() && !status.error().message.empty()) fail(kFailed, status.error().message);
   return status.ok() ? 0 : kFailed;
 }
-
-/// Of a worker that leaves with an error: mpirun then ends the others, and rank 0 has to tell its clients and the user before.
-void let_rank_0_speak() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
 
 }  // namespace
 
@@ -72,17 +79,14 @@ int main(int argc, char** argv) {
     if (fault.get_exit_code() == 0) return app.exit(fault);  // --help
     const bool is_word = !first.empty() && first.front() != '-';
     if (is_word && std::ranges::find(commands, first) == commands.end()) {
-      return fail(kUsage, lamina::cat("'", first, "' is no command; commands: ", lamina::join(commands, ", ")));
+      return refuse(lamina::cat("'", first, "' is no command; commands: ", lamina::join(commands, ", ")));
     }
-    return fail(kUsage, fault.what());
+    return refuse(fault.what());
   }
-  if (!body.run) return fail(kUsage, lamina::cat("a command is needed: ", lamina::join(commands, ", ")));
-  const bool is_worker = body.model != nullptr && lamina::is_worker_process();
-  if (const lamina::Status status = body.check(); !status.ok()) {
-    if (!is_worker) return fail(kUsage, status.error().message);
-    let_rank_0_speak();
-    return kUsage;
-  }
+  if (!body.run) return refuse(lamina::cat("a command is needed: ", lamina::join(commands, ", ")));
+  if (const lamina::Status status = body.check(); !status.ok()) return refuse(status.error().message);
+  const bool is_worker = lamina::is_worker_process();
+  if (is_worker && body.model == nullptr) return 0;  // nothing to help with
   const int code = is_worker ? run_worker(*body.model) : run_command(body);
   if (code == 0) return 0;
   if (is_worker) let_rank_0_speak();

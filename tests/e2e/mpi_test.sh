@@ -45,7 +45,7 @@ same 2 "" --tp 2 --dp-attention 2
 same 2 "--mca btl self,tcp" --tp 2 --pp 1 --dtype float32
 
 # A start that fails says so once, and every process leaves.
-for topology in "--tp 4" "--tp 2 --max-total-tokens 3"; do
+for topology in "--tp 4" "--tp 2 --max-total-tokens 3" "--tp 0" "--tp two"; do
   # shellcheck disable=SC2086
   if ranks 2 -- logits models/demo --prompt-ids 1 $topology >"$work/out" 2>"$work/refused.log"; then fail "$topology: was not refused"; fi
   [[ $(grep -c '^error: ' "$work/refused.log") == 1 ]] || fail "$topology: not one error line"

@@ -75,7 +75,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options, const char* p
   command.add_option("--dtype", options.dtype, "auto | bfloat16 | float16 | half | float32");
   command.add_option("--quantization-param-path", options.quantization_param_path, "JSON file of the FP8 KV cache's scales");
   command.add_option("--act-quant", options.act_quant, "on | off: inputs of quantised layers stay plain");
-  command.add_option("--kv-cache-dtype", options.kv_cache_dtype, "auto | bf16 | float32");
+  command.add_option("--kv-cache-dtype", options.kv_cache_dtype, "auto | bf16 | float32 | fp8_e4m3 | fp8_e5m2 | int8");
   command.add_option("--attention-backend", options.attention_backend, "paged | reference");
   command.add_option("--context-length", options.context_length, "longest prompt and answer together (0: the model's)");
   command.add_option("--max-running-requests", options.max_running_requests, "requests computed at the same time");

@@ -35,7 +35,11 @@ Status validate(const EngineOptions& options) {
   LAMINA_TRY(one_of("--load-format", options.load_format, {"auto", "dummy"}));
   LAMINA_TRY(one_of("--dtype", options.dtype, {"auto", "bfloat16", "float16", "half", "float32"}));
   LAMINA_TRY(one_of("--act-quant", options.act_quant, {"on", "off"}));
-  LAMINA_TRY(one_of("--kv-cache-dtype", options.kv_cache_dtype, {"auto", "bf16", "float32"}));
+  LAMINA_TRY(one_of("--kv-cache-dtype", options.kv_cache_dtype, {"auto", "bf16", "float32", "fp8_e4m3", "fp8_e5m2", "int8"}));
+  if (!options.quantization_param_path.empty() && !options.kv_cache_dtype.starts_with("fp8")) {
+    return error("--quantization-param-path holds scales of an FP8 cache: it goes with --kv-cache-dtype fp8_e4m3 or fp8_e5m2, which is ",
+                 options.kv_cache_dtype);
+  }
   LAMINA_TRY(one_of("--attention-backend", options.attention_backend, {"paged", "reference"}));
   LAMINA_TRY(in_range("--context-length", options.context_length, 0, int64_t{1} << 30));
   LAMINA_TRY(in_range("--max-running-requests", options.max_running_requests, 1, 65536));

@@ -48,6 +48,7 @@ struct AttentionArgs {
   float logit_cap = 0.0F;  // 0: off; else s = cap * tanh(s / cap) before the mask
   int64_t window = -1;     // -1: off; else key > query - window (the token itself and window - 1 before it); both sides if bidirectional
   AttentionMask mask = AttentionMask::kCausal;
+  bool exact = false;  // queries and softmax weights stay in f32; else a path may round them to bf16 when keys and values are no f32
 };
 
 /// A tile of work: query rows [row_begin, row_begin + row_count) of one sequence for kv heads [kv_head, kv_head + kv_head_count) and

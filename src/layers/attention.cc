@@ -31,6 +31,25 @@ void clear_rows_from(const MutableActivation& out, int64_t row) {
 
 }  // namespace
 
+kernels::KvTarget kv_target(const KvTensor& tensor) {
+  return {.dtype = tensor.dtype,
+          .base = tensor.base,
+          .slot_stride = tensor.slot_stride,
+          .scale = tensor.scale,
+          .scales = tensor.scales,
+          .scale_stride = tensor.scale_stride,
+          .head_dim = tensor.dim};
+}
+
+kernels::KvSource kv_source(const KvTensor& tensor) {
+  return {.dtype = tensor.dtype,
+          .base = tensor.base,
+          .slot_stride = tensor.slot_stride,
+          .scale = tensor.scale,
+          .scales = tensor.scales,
+          .scale_stride = tensor.scale_stride};
+}
+
 kernels::AttentionMask attention_mask(AttentionType type) {
   return type == AttentionType::kDecoder ? kernels::AttentionMask::kCausal : kernels::AttentionMask::kBidirectional;
 }

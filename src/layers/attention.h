@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/attention.h"
+#include "kernels/kernels.h"
 #include "layers/context.h"
 
 namespace lamina {
@@ -45,13 +46,17 @@ class AttentionBackend {
   /// Stage memory a call over this spec may take, its output not counted. Given back before forward returns.
   virtual size_t stage_bytes(const RadixAttentionSpec& spec, int threads) const = 0;
 };
-/// The fast paged backend over kernels::attention.
-std::unique_ptr<AttentionBackend> make_paged_backend();
+/// The fast paged backend over kernels::attention. `exact`: nothing is rounded but keys and values to the type of the cache.
+std::unique_ptr<AttentionBackend> make_paged_backend(bool exact = false);
 /// Naive, in float64, one row at a time: the oracle that ships beside it (`--attention-backend reference`).
 std::unique_ptr<AttentionBackend> make_reference_backend();
 
 /// Bidirectional and encoder-only attention need all rows of a request in one step: keys of later chunks are not there yet.
 kernels::AttentionMask attention_mask(AttentionType type);
+
+/// Where the kernels write and read what a KvTensor says.
+kernels::KvTarget kv_target(const KvTensor& tensor);
+kernels::KvSource kv_source(const KvTensor& tensor);
 
 class RadixAttention {
  public:

@@ -9,13 +9,12 @@ namespace {
 void store(const ForwardContext& ctx, ConstF32View x, const KvTensor& tensor, int64_t begin, int64_t end) {
   const std::span<const int64_t> slots(ctx.batch.out_cache_loc);
   ctx.compute.kernels->store_kv(x.slice(begin, end - begin), slots.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-                                {.dtype = tensor.dtype, .base = tensor.base, .slot_stride = tensor.slot_stride});
+                                kv_target(tensor));
 }
-
-kernels::KvSource source(const KvTensor& tensor) { return {.dtype = tensor.dtype, .base = tensor.base, .slot_stride = tensor.slot_stride}; }
 
 class PagedBackend final : public AttentionBackend {
  public:
+  explicit PagedBackend(bool exact) : exact_(exact) {}
   const char* name() const override { return "paged"; }
 
   void forward(ForwardContext& ctx, const AttentionCall& call) override {
@@ -32,8 +31,9 @@ class PagedBackend final : public AttentionBackend {
     }
     kernels::AttentionArgs args = shape(spec);
     args.q = call.q, args.out = call.out;
-    args.keys = source(keys), args.values = source(values);
+    args.keys = kv_source(keys), args.values = kv_source(values);
     args.page_size = ctx.batch.page_size;
+    args.exact = exact_;
     collect(ctx.batch);
     const size_t mark = ctx.arena().mark();
     void* scratch = ctx.arena().take_bytes(stage_bytes(spec, team.size()));
@@ -67,11 +67,12 @@ class PagedBackend final : public AttentionBackend {
     }
   }
 
+  bool exact_;
   std::vector<kernels::AttentionSequence> sequences_;  // keeps its capacity from step to step
 };
 
 }  // namespace
 
-std::unique_ptr<AttentionBackend> make_paged_backend() { return std::make_unique<PagedBackend>(); }
+std::unique_ptr<AttentionBackend> make_paged_backend(bool exact) { return std::make_unique<PagedBackend>(exact); }
 
 }  // namespace lamina

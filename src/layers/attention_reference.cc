@@ -2,26 +2,41 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/float8.h"
 #include "layers/attention.h"
 
 namespace lamina {
 namespace {
 
-double load(const KvTensor& tensor, int64_t index) {
-  return tensor.dtype == DType::kF32 ? static_cast<const float*>(tensor.base)[index]
-                                     : bf16_to_f32(static_cast<const uint16_t*>(tensor.base)[index]);
+double element(const KvTensor& tensor, int64_t index) {
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return static_cast<const float*>(tensor.base)[index];
+    case DType::kBF16:
+      return bf16_to_f32(static_cast<const uint16_t*>(tensor.base)[index]);
+    case DType::kF8E4M3:
+      return kernels::e4m3_to_f32(static_cast<const uint8_t*>(tensor.base)[index]);
+    case DType::kF8E5M2:
+      return kernels::e5m2_to_f32(static_cast<const uint8_t*>(tensor.base)[index]);
+    default:
+      return static_cast<const int8_t*>(tensor.base)[index];
+  }
 }
 
-void store(ConstF32View x, const std::vector<int64_t>& slots, const KvTensor& tensor) {
-  for (int64_t row = 0; row < x.rows; ++row)
-    for (int64_t c = 0; c < x.cols; ++c) {
-      const int64_t index = slots[static_cast<size_t>(row)] * tensor.slot_stride + c;
-      if (tensor.dtype == DType::kF32)
-        static_cast<float*>(tensor.base)[index] = x.at(row, c);
-      else
-        static_cast<uint16_t*>(tensor.base)[index] = f32_to_bf16(x.at(row, c));
-    }
-}
+/// Head `head` of slot `slot`.
+class HeadOf {
+ public:
+  HeadOf(const KvTensor& tensor, int64_t slot, int head)
+      : tensor_(tensor),
+        first_(slot * tensor.slot_stride + static_cast<int64_t>(head) * tensor.dim),
+        scale_(tensor.scales != nullptr ? tensor.scales[slot * tensor.scale_stride + head] : tensor.scale) {}
+  double operator[](int d) const { return element(tensor_, first_ + d) * static_cast<double>(scale_); }
+
+ private:
+  const KvTensor& tensor_;
+  int64_t first_;
+  float scale_;
+};
 
 /// One query row of one sequence.
 class RowAttention {
@@ -49,9 +64,9 @@ class RowAttention {
     std::fill_n(out, spec_.v_dim, 0.0);
     for (int64_t p = begin_; p < end_; ++p) {
       const double weight = std::exp(score(head, p) - maximum);
-      const int64_t value = slot(p) * values_.slot_stride + static_cast<int64_t>(kv_head(head)) * spec_.v_dim;
+      const HeadOf value(values_, slot(p), kv_head(head));
       total += weight;
-      for (int d = 0; d < spec_.v_dim; ++d) out[d] += weight * load(values_, value + d);
+      for (int d = 0; d < spec_.v_dim; ++d) out[d] += weight * value[d];
     }
     for (int d = 0; d < spec_.v_dim; ++d) out[d] /= total;
   }
@@ -62,9 +77,9 @@ class RowAttention {
 
   double score(int head, int64_t position) const {
     const float* query = query_ + static_cast<int64_t>(head) * spec_.qk_dim;
-    const int64_t key = slot(position) * keys_.slot_stride + static_cast<int64_t>(kv_head(head)) * spec_.qk_dim;
+    const HeadOf key(keys_, slot(position), kv_head(head));
     double sum = 0;
-    for (int d = 0; d < spec_.qk_dim; ++d) sum += query[d] * load(keys_, key + d);
+    for (int d = 0; d < spec_.qk_dim; ++d) sum += query[d] * key[d];
     sum *= static_cast<double>(spec_.scale);
     const double cap = spec_.logit_cap;
     return cap > 0 ? cap * std::tanh(sum / cap) : sum;
@@ -86,8 +101,11 @@ class ReferenceBackend final : public AttentionBackend {
   void forward(ForwardContext& ctx, const AttentionCall& call) override {
     const RadixAttentionSpec& spec = call.spec;
     if (call.save_kv_cache) {
-      store(call.keys, ctx.batch.out_cache_loc, ctx.kv.keys(spec.layer_id));
-      store(call.values, ctx.batch.out_cache_loc, ctx.kv.values(spec.layer_id));
+      const kernels::Kernels& plain = kernels::table(Isa::kRef);
+      const std::span<const int64_t> slots(ctx.batch.out_cache_loc);
+      const auto rows = [&](const ConstF32View& x) { return slots.first(static_cast<size_t>(x.rows)); };
+      plain.store_kv(call.keys, rows(call.keys), kv_target(ctx.kv.keys(spec.layer_id)));
+      plain.store_kv(call.values, rows(call.values), kv_target(ctx.kv.values(spec.layer_id)));
     }
     const size_t mark = ctx.arena().mark();
     auto* mean = ctx.arena().take<double>(spec.v_dim);

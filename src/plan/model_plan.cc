@@ -11,8 +11,12 @@ namespace lamina {
 namespace {
 
 DType kv_dtype_of(const PlanOptions& options, DType model_dtype) {
-  if (options.kv_cache_dtype == "auto") return model_dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
-  return options.kv_cache_dtype == "float32" ? DType::kF32 : DType::kBF16;
+  const std::string& name = options.kv_cache_dtype;
+  if (name == "auto") return model_dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
+  if (name == "fp8_e4m3") return DType::kF8E4M3;
+  if (name == "fp8_e5m2") return DType::kF8E5M2;
+  if (name == "int8") return DType::kI8;
+  return name == "float32" ? DType::kF32 : DType::kBF16;
 }
 
 Result<int64_t> context_length_of(const PlanOptions& options, const ModelConfig& config) {
@@ -144,7 +148,7 @@ Result<ModelPlan> plan_rank(const PlanOptions& options, std::shared_ptr<const Mo
   LAMINA_ASSIGN(plan.stage, stage_layers(source->config.num_hidden_layers, plan.topology, plan.topology.pp_rank(rank)));
   plan.groups = std::make_unique<ParallelGroups>(std::move(groups));
   plan.format = make_format(options, *source);
-  plan.backend = options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend();
+  plan.backend = options.attention_backend == "reference" ? make_reference_backend() : make_paged_backend(source->dtype == DType::kF32);
   LAMINA_ASSIGN(plan.built, build(options, *source, *plan.groups, *plan.format, plan.stage));
   LAMINA_TRY(plan.built.model->capture_before(options.capture_layers));
   ParamList& params = *plan.built.params;

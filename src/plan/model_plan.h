@@ -24,7 +24,7 @@ struct PlanOptions {
   std::string load_format = "auto";         // auto | dummy
   std::string dtype = "auto";               // auto | bfloat16 | float16 | half | float32
   std::string act_quant = "on";             // on | off: inputs stay plain whatever the checkpoint's format says
-  std::string kv_cache_dtype = "auto";      // auto | bf16 | float32
+  std::string kv_cache_dtype = "auto";      // auto | bf16 | float32 | fp8_e4m3 | fp8_e5m2 | int8 (a scale a head and token)
   std::string quantization_param_path;      // JSON file of the KV cache's scales; empty: those of the checkpoint, if any
   std::string attention_backend = "paged";  // paged | reference
   int64_t context_length = 0;               // 0: the model's

@@ -37,6 +37,10 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::create(ModelPlan plan, const M
   const LayerId first_layer(checked_cast<int32_t>(plan.stage.begin));
   LAMINA_ASSIGN(KvStore kv,
                 KvStore::create(plan.built.model->kv_shapes(), first_layer, plan.source->kv_dtype, memory.pages, memory.page_size));
+  for (int64_t layer = plan.stage.begin; plan.kv_scales != nullptr && layer < plan.stage.end(); ++layer) {
+    const KvScales::Layer& scales = plan.kv_scales->layers[static_cast<size_t>(layer - plan.stage.begin)];
+    kv.set_scales(LayerId(checked_cast<int32_t>(layer)), scales.k, scales.v);
+  }
   LAMINA_ASSIGN(Buffer step, Buffer::allocate(memory.step_bytes));
   LAMINA_ASSIGN(Buffer even, Buffer::allocate(memory.stage_bytes));
   LAMINA_ASSIGN(Buffer odd, Buffer::allocate(memory.stage_bytes));

@@ -16,6 +16,33 @@ TEST(KvStore, BytesOfATokenCountKeysAndValuesOfEveryLayer) {
   EXPECT_EQ(KvStore::bytes_per_token(kLayers, DType::kF32), 4 * (2 * 32 + 4 * 32));
 }
 
+TEST(KvStore, BytesOfATokenCountTheScalesOfItsHeadsInInt8) {
+  EXPECT_EQ(KvStore::bytes_per_token(kLayers, DType::kF8E4M3), 2 * 32 + 4 * 32);
+  EXPECT_EQ(KvStore::bytes_per_token(kLayers, DType::kI8), 2 * (32 + 2 * 4) + 4 * (32 + 2 * 4));
+}
+
+TEST(KvStore, APageIsCopiedWithTheScalesOfItsHeads) {
+  KvStore store = KvStore::create(kLayers, LayerId(0), DType::kI8, 3, 4).value();
+  const KvTensor& keys = store.keys(LayerId(1));
+  ASSERT_NE(keys.scales, nullptr);
+  static_cast<int8_t*>(keys.base)[(4 + 1) * keys.slot_stride + 3] = 7;  // slot 1 of page 1
+  keys.scales[(4 + 1) * keys.scale_stride + 2] = 0.5F;
+  store.copy(PageId(1), PageId(3), 2);
+  EXPECT_EQ(static_cast<int8_t*>(keys.base)[(12 + 1) * keys.slot_stride + 3], 7);
+  EXPECT_EQ(keys.scales[(12 + 1) * keys.scale_stride + 2], 0.5F);
+}
+
+TEST(KvStore, ScalesOfALayerAreForFp8) {
+  KvStore fp8 = KvStore::create(kLayers, LayerId(5), DType::kF8E4M3, 1, 4).value();
+  fp8.set_scales(LayerId(6), 0.5F, 0.25F);
+  EXPECT_EQ(fp8.keys(LayerId(6)).scale, 0.5F);
+  EXPECT_EQ(fp8.values(LayerId(6)).scale, 0.25F);
+  EXPECT_EQ(fp8.keys(LayerId(5)).scale, 1.0F);
+  KvStore plain = KvStore::create(kLayers, LayerId(5), DType::kBF16, 1, 4).value();
+  plain.set_scales(LayerId(6), 0.5F, 0.25F);
+  EXPECT_EQ(plain.keys(LayerId(6)).scale, 1.0F);
+}
+
 TEST(KvStore, EverySlotOfEveryTensorIsItsOwn) {
   auto store = KvStore::create(kLayers, LayerId(5), DType::kF32, 3, 4);
   ASSERT_TRUE(store.ok());

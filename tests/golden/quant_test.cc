@@ -30,9 +30,9 @@ Case load_quant(const std::string& name) {
   return out;
 }
 
-/// The block of rounded inputs; it has no prompt of its own.
-Block act_quant_block(const Json& golden) {
-  Json inner = *golden.find("act_quant");
+/// The block of rounded inputs or of a rounded cache; it has no prompt of its own.
+Block inner_block(const Json& golden, std::string_view key) {
+  Json inner = *golden.find(key);
   inner.set("input_ids", *golden.find("input_ids"));
   return block(inner);
 }
@@ -66,7 +66,7 @@ TEST_P(Quant, RoundedInputsGiveTheLogitsOfTheRule) {
   const Case golden_case = load_quant(GetParam());
   if (golden_case.golden.find("act_quant") == nullptr) return;
   for (const std::string& isa : isas()) {
-    expect_block(options(golden_case, isa, "float32"), act_quant_block(golden_case.golden), kActQuantTolerance, isa);
+    expect_block(options(golden_case, isa, "float32"), inner_block(golden_case.golden, "act_quant"), kActQuantTolerance, isa);
   }
 }
 
@@ -90,7 +90,7 @@ TEST_P(Quant, ManyRanksGiveTheSameLogitsOrAreRefusedByTheHeads) {
       EXPECT_NE(engine.error().message.find("--tp-size"), std::string::npos) << engine.error().message;
       continue;
     }
-    if (rounds) expect_block(parallel, act_quant_block(golden_case.golden), kActQuantTolerance, where);
+    if (rounds) expect_block(parallel, inner_block(golden_case.golden, "act_quant"), kActQuantTolerance, where);
     parallel.act_quant = "off";
     expect_block(parallel, block(golden_case.golden), kF32Tolerance, where);
   }
@@ -115,11 +115,58 @@ INSTANTIATE_TEST_SUITE_P(Cases, Quant, testing::ValuesIn(quant_names()), [](cons
 });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Quant);
 
+/// Keys and values in FP8 by the case's scales, nothing else rounded.
+EngineOptions fp8_cache(const Case& golden_case, const std::string& isa) {
+  EngineOptions out = options(golden_case, isa, "float32");
+  out.act_quant = "off";
+  out.kv_cache_dtype = "fp8_e4m3";
+  if (golden_case.name == "kv-fp8-json") out.quantization_param_path = golden_case.folder + "/kv_cache_scales.json";
+  return out;
+}
+
+class Fp8Cache : public testing::TestWithParam<std::string> {};
+
+TEST_P(Fp8Cache, GivesTheLogitsOfTheRule) {
+  if (!is_directory(kShared)) GTEST_SKIP() << "../shared is absent";
+  const Case golden_case = load_quant(GetParam());
+  const Block wanted = inner_block(golden_case.golden, "kv_fp8");
+  for (const std::string& isa : isas()) expect_block(fp8_cache(golden_case, isa), wanted, kActQuantTolerance, isa);
+  EngineOptions other = fp8_cache(golden_case, "");
+  other.attention_backend = "reference";
+  expect_block(other, wanted, kActQuantTolerance, "reference backend");
+  other.attention_backend = "paged", other.topology.pp_size = 2, other.threads = 2;
+  expect_block(other, wanted, kActQuantTolerance, "pp 2");
+  if (!other.quantization_param_path.empty()) return;  // the file is for one rank
+  for (const int tp : {2, 4}) {
+    other.topology.pp_size = 1, other.topology.tp_size = tp, other.threads = tp;
+    expect_block(other, wanted, kActQuantTolerance, "tp " + std::to_string(tp));
+  }
+}
+
+TEST_P(Fp8Cache, EveryTypeOfCacheKeepsTheBitsWhateverTheChunks) {
+  if (!is_directory(kShared)) GTEST_SKIP() << "../shared is absent";
+  const Case golden_case = load_quant(GetParam());
+  const Block main = block(golden_case.golden);
+  for (const std::string& isa : isas()) {
+    for (const char* dtype : {"fp8_e4m3", "fp8_e5m2", "int8"}) {
+      EngineOptions base = fp8_cache(golden_case, isa);
+      base.kv_cache_dtype = dtype;
+      if (base.kv_cache_dtype == "int8") base.quantization_param_path.clear();
+      EngineOptions other = base;
+      other.threads = 1, other.chunked_prefill_size = 3, other.page_size = 2;
+      const Output want = run(*start(base), main.prompt, 6), got = run(*start(other), main.prompt, 6);
+      EXPECT_TRUE(got.logits == want.logits && got.greedy == want.greedy) << isa << ' ' << dtype;
+      EXPECT_LE(worst_difference(main, want.logits), 3.0) << isa << ' ' << dtype;  // rounds, but the same model
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Fp8Cache, testing::Values("kv-fp8-json", "kv-fp8-checkpoint"),
+                         [](const auto& golden) { return golden.param == "kv-fp8-json" ? "Json" : "Checkpoint"; });
+
 TEST(QuantCases, AFileOfKvScalesMustFitTheRanks) {
   if (!is_directory(kShared)) GTEST_SKIP() << "../shared is absent";
-  EngineOptions with_file = options(load_quant("kv-fp8-json"), "", "float32");
-  with_file.quantization_param_path = with_file.model + "/kv_cache_scales.json";
-  EXPECT_NE(start(with_file), nullptr);
+  EngineOptions with_file = fp8_cache(load_quant("kv-fp8-json"), "");
   with_file.topology.tp_size = 2, with_file.threads = 2;
   const auto refused = Engine::start(with_file);
   ASSERT_FALSE(refused.ok());

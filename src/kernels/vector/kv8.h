@@ -93,21 +93,41 @@ struct PairKv8 : PairKv<V> {
   }
 };
 
+/// What a path multiplies best, and what rounds nothing.
 template <class V>
-void attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch) {
+struct PathKinds {
+  using Bf16 = typename V::Bf16Kv;
+  template <class Bytes>
+  using Eight = typename V::template Kv8<Bytes>;
+};
+template <class V>
+struct ExactKinds {
+  using Bf16 = FloatKv<V, uint16_t>;
+  template <class Bytes>
+  using Eight = FloatKv8<V, Bytes>;
+};
+
+template <class V, class Kinds>
+void attention_item_of(const AttentionArgs& args, const AttentionItem& item, void* scratch) {
   switch (args.keys.dtype) {
     case DType::kF32:
       return AttentionRun<V, FloatKv<V, float>>(args, item, scratch).run();
     case DType::kF8E4M3:
-      return AttentionRun<V, typename V::template Kv8<E4m3Kv<V>>>(args, item, scratch).run();
+      return AttentionRun<V, typename Kinds::template Eight<E4m3Kv<V>>>(args, item, scratch).run();
     case DType::kF8E5M2:
-      return AttentionRun<V, typename V::template Kv8<E5m2Kv<V>>>(args, item, scratch).run();
+      return AttentionRun<V, typename Kinds::template Eight<E5m2Kv<V>>>(args, item, scratch).run();
     case DType::kI8:
-      return AttentionRun<V, typename V::template Kv8<Int8Kv<V>>>(args, item, scratch).run();
+      return AttentionRun<V, typename Kinds::template Eight<Int8Kv<V>>>(args, item, scratch).run();
     default:
       LAMINA_CHECK(args.keys.dtype == DType::kBF16, "keys and values are f32, bf16, fp8 or int8");
-      return AttentionRun<V, typename V::Bf16Kv>(args, item, scratch).run();
+      return AttentionRun<V, typename Kinds::Bf16>(args, item, scratch).run();
   }
+}
+
+template <class V>
+void attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch) {
+  if (args.exact) return attention_item_of<V, ExactKinds<V>>(args, item, scratch);
+  attention_item_of<V, PathKinds<V>>(args, item, scratch);
 }
 
 // --- writing --------------------------------------------------------------------------------------------------------------------------

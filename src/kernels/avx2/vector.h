@@ -206,7 +206,8 @@ struct Avx2 {
     return add_words(sum, add_words(_mm256_madd_epi16(x.even, w.even), _mm256_madd_epi16(x.odd, w.odd)));
   }
 
-  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  /// Inlined by force: gcc 12 takes a function that only prefetches for one without effect, and drops calls of it.
+  [[gnu::always_inline]] static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
   /// 8 x 8 words in place: pairs of rows, then of pairs, within 128-bit lanes; then the lanes themselves.
   static void transpose(I (&m)[8]) {

@@ -256,7 +256,8 @@ struct Avx512 {
     return sum;
   }
 
-  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+  /// Inlined by force: gcc 12 takes a function that only prefetches for one without effect, and drops calls of it.
+  [[gnu::always_inline]] static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
   /// 16 x 16 words in place: pairs of rows, then of pairs, within 128-bit lanes; then the lanes themselves.
   static void transpose(I (&m)[16]) {

@@ -46,7 +46,7 @@ class CodedMatmul {
   void few_rows(int64_t row, int64_t count, int64_t panel, int64_t end) {
     if constexpr (R > 1)
       if (count < R) return few_rows<R - 1>(row, count, panel, end);
-    if constexpr (R <= V::kTwoPanelRows)
+    if constexpr (R <= P::kTwoPanelRows)
       for (; panel + 2 <= end; panel += 2) few_rows_of<R, 2>(row, panel);
     for (; panel < end; ++panel) few_rows_of<R, 1>(row, panel);
   }
@@ -115,6 +115,7 @@ class CodedMatmul {
   void decode_run(const uint32_t* from, int64_t count, typename V::I zero, uint32_t* to, uint32_t* start) {
     typename V::I bias = V::zero_words();
     for (; count > 0; --count, from += kPanelRows) {
+      V::prefetch(from + 32 * kPanelRows);
       typename V::I steps[Decoder::kSteps];
       Decoder::decode(V::load_words(from), zero, steps);
 #pragma GCC unroll 8

@@ -21,6 +21,7 @@ struct FloatProduct {
   using Decoder = FloatDecoder<V, kCode>;
   static constexpr int kDepth = 1;
   static constexpr int kFewRows = V::kFewRows;
+  static constexpr int kTwoPanelRows = V::kTwoPanelRows;  // one panel's chains of additions would wait for each other
   static constexpr int kRows = V::kTileRows;
   static constexpr int kKeptRows = V::kKeptRows;
   static constexpr bool kBiased = false;
@@ -45,6 +46,7 @@ struct PairProduct {
   using Decoder = PairDecoder<V, kCode>;
   static constexpr int kDepth = 2;
   static constexpr int kFewRows = V::kFewRows;
+  static constexpr int kTwoPanelRows = V::kTwoPanelRows;  // one panel's chains of additions would wait for each other
   static constexpr int kRows = V::kTileRows;
   static constexpr int kKeptRows = V::kKeptRows;
   static constexpr bool kBiased = false;
@@ -68,6 +70,7 @@ struct ByteProduct {
   using Decoder = ByteDecoder<V, kCode>;
   static constexpr int kDepth = 4;
   static constexpr int kFewRows = V::kFewByteRows;
+  static constexpr int kTwoPanelRows = 0;
   static constexpr int kRows = V::kByteRows;
   static constexpr int kKeptRows = V::kKeptByteRows;
   static constexpr bool kBiased = true;
@@ -280,7 +283,7 @@ class FewRowsTile {
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) total[r][c] = V::zero();
     const typename P::X* x = rows_.x;
-    const uint32_t* words = static_cast<const uint32_t*>(w_.codes) + panel_ * panel_words_ * kPanelRows;
+    Stream words(static_cast<const uint32_t*>(w_.codes) + panel_ * panel_words_ * kPanelRows, panel_words_);
     for (int64_t run = 0, begin = 0; run < w_.runs; begin = w_.run_end[run++]) {
       Sums sums;
       sums.clear();
@@ -288,14 +291,13 @@ class FewRowsTile {
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) zeros[c] = Decoder::prepare(load_zeros<V>(w_, factor_index(run, c)));
       const int64_t length = w_.run_end[run] - begin;
-      for (int64_t k = 0; k + kUnit <= length; k += kUnit, x += kUnit, words += kPanelRows)
-        multiply_word(sums, words, zeros, x, rows_.x_stride);
+      for (int64_t k = 0; k + kUnit <= length; k += kUnit, x += kUnit, words.next()) multiply_word(sums, words, zeros, x, rows_.x_stride);
       if (const int64_t rest = length % kUnit; rest > 0) {
         PaddedInput<V, P, R> padded;
         padded.fill(x, rows_.x_stride, rest);
         multiply_word(sums, words, zeros, padded.x, padded.kUnit);
         x += rest;
-        words += kPanelRows;
+        words.next();
       }
       add_run(sums, run, total);
     }
@@ -324,18 +326,36 @@ class FewRowsTile {
     }
   };
 
+  /// The words of the first panel, and what is asked of the memory meanwhile: where a panel ends, the one after those walked now goes on.
+  struct Stream {
+    static constexpr int64_t kAhead = 32;  // times 128 bytes
+    const uint32_t* at;
+    const uint32_t* ahead;
+    const uint32_t* end;
+    int64_t skip;
+    Stream(const uint32_t* words, int64_t count)
+        : at(words), ahead(words + kAhead * kPanelRows), end(words + count * kPanelRows), skip((kPanels - 1) * count * kPanelRows) {
+      if (count <= kAhead) ahead += skip;
+    }
+    void next() {
+      at += kPanelRows;
+      ahead += kPanelRows;
+      if (kPanels > 1 && ahead == end) ahead += skip;
+    }
+  };
+
   int64_t factor_index(int64_t run, int c) const {
     return ((panel_ + c / kVectors) * w_.runs + run) * kPanelRows + c % kVectors * V::kWidth;
   }
 
-  [[gnu::always_inline]] void multiply_word(Sums& sums, const uint32_t* words, const typename V::I (&zeros)[C], const typename P::X* x,
+  [[gnu::always_inline]] void multiply_word(Sums& sums, const Stream& words, const typename V::I (&zeros)[C], const typename P::X* x,
                                             int64_t stride) const {
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
-      const uint32_t* p = words + c / kVectors * panel_words_ * kPanelRows + c % kVectors * V::kWidth;
-      V::prefetch(p + kAhead);
+      const int64_t offset = c / kVectors * panel_words_ * kPanelRows + c % kVectors * V::kWidth;
+      V::prefetch(words.ahead + offset);
       typename V::I steps[Decoder::kSteps];
-      Decoder::decode(V::load_words(p), zeros[c], steps);
+      Decoder::decode(V::load_words(words.at + offset), zeros[c], steps);
 #pragma GCC unroll 8
       for (int s = 0; s < Decoder::kSteps; ++s) {
         const typename P::Weight b = P::weight(steps[s]);
@@ -361,7 +381,6 @@ class FewRowsTile {
     }
   }
 
-  static constexpr int64_t kAhead = 2048;  // words: what arrives while the loop walks 8 KiB of a panel
   const CodedMatrix& w_;
   const FewRows<P>& rows_;
   int64_t panel_;

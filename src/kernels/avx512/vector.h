@@ -26,10 +26,12 @@ alignas(64) constexpr InterleaveLanes kInterleaveLanes;
 /// What codes stand for, in bf16.
 struct CodeTables {
   uint16_t e4m3[128];  // without sign
+  uint16_t e5m2[128];
   uint16_t e2m1[32];   // twice, so that the bit above a code may be anything
   uint16_t level[32];  // -16 .. 15
-  constexpr CodeTables() : e4m3{}, e2m1{}, level{} {
+  constexpr CodeTables() : e4m3{}, e5m2{}, e2m1{}, level{} {
     for (int i = 0; i < 128; ++i) e4m3[i] = i == 0x7F ? 0x7FC0 : small_float(i, 3, 7);
+    for (int i = 0; i < 128; ++i) e5m2[i] = i > 0x7C ? 0x7FC0 : i == 0x7C ? 0x7F80 : small_float(i, 2, 15);
     for (int i = 0; i < 32; ++i) e2m1[i] = static_cast<uint16_t>(small_float(i % 8, 1, 1) | i % 16 / 8 << 15);
     for (int i = 0; i < 32; ++i) level[i] = i < 16 ? static_cast<uint16_t>(whole(16 - i) | 0x8000) : whole(i - 16);
   }
@@ -218,9 +220,8 @@ struct Avx512 {
     steps[2] = _mm512_permutexvar_epi16(last, table);
     steps[3] = _mm512_permutexvar_epi16(_mm512_srli_epi32(last, 8), table);
   }
-  /// The lower byte of each half word.
-  static I e4m3_half(I v) {
-    const uint16_t* t = kCodeTables.e4m3;
+  /// Entry of the lowest 7 bits of each half word in a table of 128.
+  static I look_up_128(const uint16_t* t, I v) {
     const I small = _mm512_permutex2var_epi16(_mm512_load_si512(t), v, _mm512_load_si512(t + 32));
     const I large = _mm512_permutex2var_epi16(_mm512_load_si512(t + 64), v, _mm512_load_si512(t + 96));
     return _mm512_mask_blend_epi16(_mm512_test_epi16_mask(v, _mm512_set1_epi16(0x40)), small, large);
@@ -228,16 +229,26 @@ struct Avx512 {
   static void e4m3_pairs(I word, I (&steps)[2]) {
     const I sign = _mm512_set1_epi16(-32768);
     constexpr int kAOrBAndC = 0xF8;
-    steps[0] = _mm512_ternarylogic_epi32(e4m3_half(word), _mm512_slli_epi16(word, 8), sign, kAOrBAndC);
-    steps[1] = _mm512_ternarylogic_epi32(e4m3_half(_mm512_srli_epi16(word, 8)), word, sign, kAOrBAndC);
+    steps[0] = _mm512_ternarylogic_epi32(look_up_128(kCodeTables.e4m3, word), _mm512_slli_epi16(word, 8), sign, kAOrBAndC);
+    steps[1] = _mm512_ternarylogic_epi32(look_up_128(kCodeTables.e4m3, _mm512_srli_epi16(word, 8)), word, sign, kAOrBAndC);
   }
 
-  /// n <= 32 numbers as bf16, zeros beyond.
-  static I e4m3_as_bf16(const uint8_t* p, int64_t n) {
-    const I v =
-        _mm512_cvtepu8_epi16(n == 32 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)) : _mm256_maskz_loadu_epi8(mask32(n), p));
+  // n <= 32 numbers of 8 bits as bf16, zeros beyond
+  static __m256i load_32_bytes(const uint8_t* p, int64_t n) {
+    return n == 32 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)) : _mm256_maskz_loadu_epi8(mask32(n), p);
+  }
+  static I float8_as_bf16(const uint16_t* sizes, const uint8_t* p, int64_t n) {
+    const I v = _mm512_cvtepu8_epi16(load_32_bytes(p, n));
     constexpr int kAOrBAndC = 0xF8;
-    return _mm512_ternarylogic_epi32(e4m3_half(v), _mm512_slli_epi16(v, 8), _mm512_set1_epi16(-32768), kAOrBAndC);
+    return _mm512_ternarylogic_epi32(look_up_128(sizes, v), _mm512_slli_epi16(v, 8), _mm512_set1_epi16(-32768), kAOrBAndC);
+  }
+  static I e4m3_as_bf16(const uint8_t* p, int64_t n) { return float8_as_bf16(kCodeTables.e4m3, p, n); }
+  static I e5m2_as_bf16(const uint8_t* p, int64_t n) { return float8_as_bf16(kCodeTables.e5m2, p, n); }
+  static I int8_as_bf16(const uint8_t* p, int64_t n, float scale) {
+    const __m256i v = load_32_bytes(p, n);
+    const F low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(v)));
+    const F high = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(v, 1)));
+    return pack_pairs(mul(low, set1(scale)), mul(high, set1(scale)));
   }
 
   // words of four bytes: inputs unsigned, weights signed

@@ -36,18 +36,11 @@ struct E4m3Kv {
   static typename V::I pairs(const uint8_t* p, int64_t n, float) { return V::e4m3_as_bf16(p, n); }
 };
 
-/// `pairs` of n <= 2 kWidth values out of floats.
-template <class V, class Bytes>
-typename V::I pairs_of_floats(const uint8_t* p, int64_t n, float scale) {
-  const int64_t low = least<V>(n, V::kWidth);
-  return V::pack_pairs(Bytes::floats(p, low, scale), n > low ? Bytes::floats(p + low, n - low, scale) : V::zero());
-}
-
 template <class V>
 struct E5m2Kv {
   static constexpr bool kScaled = false;
   static typename V::F floats(const uint8_t* p, int64_t n, float) { return e5m2<V>(bytes_as_words<V>(p, n)); }
-  static typename V::I pairs(const uint8_t* p, int64_t n, float scale) { return pairs_of_floats<V, E5m2Kv>(p, n, scale); }
+  static typename V::I pairs(const uint8_t* p, int64_t n, float) { return V::e5m2_as_bf16(p, n); }
 };
 
 template <class V>
@@ -57,7 +50,7 @@ struct Int8Kv {
     const typename V::I word = V::template shift_right_signed<24>(V::template shift_left<24>(bytes_as_words<V>(p, n)));
     return V::mul(V::to_float(word), V::set1(scale));
   }
-  static typename V::I pairs(const uint8_t* p, int64_t n, float scale) { return pairs_of_floats<V, Int8Kv>(p, n, scale); }
+  static typename V::I pairs(const uint8_t* p, int64_t n, float scale) { return V::int8_as_bf16(p, n, scale); }
 };
 
 // --- for attention; see FloatKv and PairKv in attention.h -------------------------------------------------------------------------------

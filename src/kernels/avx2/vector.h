@@ -27,8 +27,8 @@ struct Avx2 {
   static constexpr int kKeptRows = 3;  // beside 6 totals
   static constexpr int kKeptByteRows = 2;
   static constexpr int kTileVectors = 2;
-  static constexpr int kFewRows = 1;  // 4 sums and 4 totals beside what decodes
-  static constexpr int kFewByteRows = 1;
+  static constexpr int kFewRows = 2;  // 4 sums and 4 totals beside what decodes
+  static constexpr int kFewByteRows = 2;
   static constexpr int kTwoPanelRows = 0;
   static constexpr int kWholePanelRows = 2;  // 8 accumulators and 4 vectors of weights
   static constexpr int kMultiplyAddFlops = 16;
@@ -164,6 +164,8 @@ struct Avx2 {
   }
   static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
   static I to_nearest(F v) { return _mm256_cvtps_epi32(v); }
+  /// All bits where equal, none elsewhere.
+  static I equal_words(I a, I b) { return _mm256_cmpeq_epi32(a, b); }
   static F select_less(I a, I b, F yes, F no) { return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a))); }
   static I load_bytes(const uint8_t* p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
   static I load_bytes_n(const uint8_t* p, int64_t n) {

@@ -193,6 +193,8 @@ struct Avx512 {
   }
   static F to_float(I v) { return _mm512_cvtepi32_ps(v); }
   static I to_nearest(F v) { return _mm512_cvtps_epi32(v); }
+  /// All bits where equal, none elsewhere.
+  static I equal_words(I a, I b) { return _mm512_maskz_set1_epi32(_mm512_cmpeq_epi32_mask(a, b), -1); }
   static F select_less(I a, I b, F yes, F no) { return _mm512_mask_blend_ps(_mm512_cmplt_epi32_mask(a, b), no, yes); }
   static I load_bytes(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
   static I load_bytes_n(const uint8_t* p, int64_t n) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask(n), p)); }

@@ -20,16 +20,13 @@ template <class V, int N, class Body>
   }
 }
 
-/// The byte in the low bits of each word (others are ignored) as E4M3.
+/// The byte in the low bits of each word (others are ignored) as E4M3: sign, exponent and mantissa moved to where a float has them, then
+/// 2^120 for the difference of the biases, which is exact for subnormal numbers too.
 template <class V>
 typename V::F e4m3(typename V::I word) {
-  using F = typename V::F;
-  const typename V::I size = V::both(word, V::set1_word(0x7F));
-  const F normal = V::as_floats(V::add_words(V::template shift_left<20>(size), V::set1_word((127 - 7) << 23)));
-  const F subnormal = V::mul(V::to_float(size), V::set1(0x1p-9F));
-  F value = V::select_less(size, V::set1_word(8), subnormal, normal);
-  value = V::select_less(V::set1_word(0x7E), size, V::as_floats(V::set1_word(0x7FC00000)), value);
-  return V::as_floats(V::either(V::as_words(value), V::both(V::template shift_left<24>(word), V::set1_word(0x80000000))));
+  const typename V::I fields = V::both(V::template shift_right_signed<4>(V::template shift_left<24>(word)), V::set1_word(0x87F00000));
+  const typename V::I nan = V::equal_words(V::both(word, V::set1_word(0x7F)), V::set1_word(0x7F));
+  return V::as_floats(V::either(V::as_words(V::mul(V::as_floats(fields), V::set1(0x1p120F))), nan));
 }
 
 /// Code number kIndex of each word as a float. `zero`: its zero, for codes that have one.
@@ -51,7 +48,9 @@ struct FloatDecoder {
   static constexpr int kSteps = word_codes(kCode);
   static typename V::I prepare(typename V::I zero) { return V::as_words(V::to_float(zero)); }
   static void decode(typename V::I word, typename V::I zero, typename V::I (&steps)[kSteps]) {
-    unrolled<V, kSteps>([&](auto i) __attribute__((always_inline)) { steps[i.value] = V::as_words(decode_float<V, kCode, i.value>(word, V::as_floats(zero))); });
+    unrolled<V, kSteps>([&](auto i) __attribute__((always_inline)) {
+      steps[i.value] = V::as_words(decode_float<V, kCode, i.value>(word, V::as_floats(zero)));
+    });
   }
 };
 

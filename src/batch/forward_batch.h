@@ -15,7 +15,7 @@ enum class LogitsRows { kNone, kLast, kAll };
 
 /// One request's rows in the batch.
 struct BatchSequence {
-  int64_t row_begin = 0;    // first row of input_ids
+  int64_t row_begin = 0;    // first of this attention-DP rank's rows
   int64_t row_count = 0;    // rows of this step, all real
   int64_t prefix_len = 0;   // positions already in the KV pool
   int64_t page_begin = 0;   // first entry in ForwardBatch::pages

@@ -151,12 +151,12 @@ EngineStats Engine::stats() {
   EngineStats stats = stats_;
   stats.running = aborted_ ? 0 : scheduler_.running();
   stats.waiting = aborted_ ? 0 : scheduler_.waiting();
-  const KvLedger& ledger = scheduler_.ledger();
-  stats.pages_total = ledger.pool().capacity();
-  stats.pages_free = ledger.pool().free_pages();
-  stats.pages_cached = ledger.cache().cached_pages();
-  stats.pages_held = scheduler_.held_pages();
-  stats.evicted_tokens = ledger.cache().evicted_tokens();
+  const KvPages pages = scheduler_.pages();
+  stats.pages_total = pages.total;
+  stats.pages_free = pages.free;
+  stats.pages_cached = pages.cached;
+  stats.pages_held = pages.held;
+  stats.evicted_tokens = pages.evicted_tokens;
   stats.retracted = scheduler_.retractions();
   return stats;
 }

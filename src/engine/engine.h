@@ -108,7 +108,8 @@ class Engine {
   std::string fault() const { return loaded_.set.fault->message(); }
   /// What ends all ranks when it is raised. Thread-safe.
   RankFault& rank_fault() { return *loaded_.set.fault; }
-  /// `notify` is called once after a fault has ended the live requests (at once if it has): on the engine's thread, must not block.
+  /// `notify` is called once after a fault has ended the live requests (at once if it has), with the engine locked: it
+  /// must not block or call the engine.
   void set_on_fault(std::function<void()> notify);
 
   /// Gives the runner of each rank of this process, by world rank, the sink of its named intermediates; nullptr: none. While nothing runs.
@@ -153,7 +154,7 @@ class Engine {
   LoadedModel loaded_;
   std::unique_ptr<StepExecutor> executor_;  // ends the other ranks when it goes
   int depth_ = 1;                           // plans in flight at most
-  std::mutex mutex_;                        // guards scheduler_, live_, stats_, stopping_, aborted_, on_fault_
+  std::mutex mutex_;                        // guards scheduler_, live_, stats_, stopping_, aborted_, next_id_, on_fault_
   std::condition_variable wake_;
   Scheduler scheduler_;
   std::unordered_map<RequestId, Live> live_;

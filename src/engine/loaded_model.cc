@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "base/file.h"
@@ -131,7 +132,13 @@ Status load_ranks(Plans& plans, RankSet& set, const LoadProgress& progress) {
   std::vector<Status> loaded(plans.ranks.size());
   const auto load = [&](size_t r, const LoadProgress& told) { loaded[r] = load_weights(plans.ranks[r], *set.ranks[r].team, told); };
   std::vector<std::thread> others;
-  for (size_t r = 1; r < loaded.size(); ++r) others.emplace_back([&load, r] { load(r, {}); });
+  for (size_t r = 1; r < loaded.size(); ++r) {
+    try {
+      others.emplace_back([&load, r] { load(r, {}); });
+    } catch (const std::system_error&) {
+      load(r, {});  // the system refuses a thread
+    }
+  }
   load(0, progress);
   for (std::thread& other : others) other.join();
   for (const Status& status : loaded) LAMINA_TRY(status);

@@ -76,8 +76,9 @@ double compare(const Run& expected, const Run& got, size_t vocab, VerifyReport& 
   ++report.prompts;
   report.new_tokens += std::ssize(expected.tokens);
   for (size_t t = 0; t < std::min(expected.tokens.size(), got.tokens.size()); ++t) {
-    report.max_logprob_diff = std::max(report.max_logprob_diff, distance(expected.logprobs[t], got.logprobs[t]));
-    worst = std::max(worst, report.max_logprob_diff / 2);
+    const double apart = distance(expected.logprobs[t], got.logprobs[t]);
+    report.max_logprob_diff = std::max(report.max_logprob_diff, apart);
+    worst = std::max(worst, apart / 2);
     if (expected.tokens[t] != got.tokens[t]) break;  // a tie: both are then equally likely
     ++report.new_tokens_equal;
   }

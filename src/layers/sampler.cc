@@ -17,10 +17,14 @@ namespace {
 
 using Candidate = SamplerScratch::Candidate;
 
-bool changes_logits(const SampleContext& context) {
-  const SamplingParams& params = context.params;
+/// Whatever the history.
+bool always_changes_logits(const SamplingParams& params) {
   return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0 ||
-         !params.logit_bias.empty() || std::ssize(context.history) - context.prompt_tokens < params.min_new_tokens;
+         !params.logit_bias.empty();
+}
+
+bool changes_logits(const SampleContext& context) {
+  return always_changes_logits(context.params) || std::ssize(context.history) - context.prompt_tokens < context.params.min_new_tokens;
 }
 
 float& at(std::vector<float>& scores, TokenId id) {
@@ -161,9 +165,7 @@ Result<TokenId> sample(const kernels::Kernels& kernels, std::span<const float> l
 }
 
 int looked_at(const SamplingParams& params) {
-  const bool logits_change = params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0 ||
-                             !params.logit_bias.empty() || params.min_new_tokens > 0;
-  if (logits_change || params.top_logprobs >= 0) return 0;
+  if (always_changes_logits(params) || params.min_new_tokens > 0 || params.top_logprobs >= 0) return 0;
   return is_greedy(params) ? 1 : std::max(params.top_k, 0);
 }
 

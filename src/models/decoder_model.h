@@ -49,7 +49,7 @@ class DecoderModel {
       layers[i]->forward(ctx, stream);
     }
     if (!norm) {
-      stack_->hand_over(ctx, stream);
+      stack_->hand_over(stream);
       return {};
     }
     capture_before(first_layer_ + std::ssize(layers), stream, capture, captured);

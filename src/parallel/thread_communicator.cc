@@ -1,7 +1,9 @@
 #include "parallel/thread_communicator.h"
 
 #include <cstring>
+#include <mutex>
 #include <numeric>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -21,12 +23,7 @@ struct alignas(64) Seat {
 /// What the ranks of one group share.
 struct ThreadGroup {
   ThreadGroup(std::string_view group_name, const std::vector<int>& world_ranks, const WaitRules& wait_rules)
-      : name(group_name),
-        members(world_ranks),
-        rules(wait_rules),
-        seats(world_ranks.size()),
-        pointers(world_ranks.size()),
-        mailboxes(world_ranks.size() * world_ranks.size()) {}
+      : name(group_name), members(world_ranks), rules(wait_rules), seats(world_ranks.size()), pointers(world_ranks.size()) {}
   uint32_t size() const { return static_cast<uint32_t>(members.size()); }
 
   const std::string name;
@@ -34,7 +31,8 @@ struct ThreadGroup {
   const WaitRules rules;
   std::vector<Seat> seats;
   std::vector<const void*> pointers;
-  std::vector<Mailbox> mailboxes;  // [from * size + to]
+  std::mutex mutex;                                                 // guards mailboxes
+  std::unordered_map<int64_t, std::unique_ptr<Mailbox>> mailboxes;  // [from * size + to], of pairs that have written
   alignas(64) std::atomic<uint32_t> arrived{0};
   Signal meetings;
 };
@@ -80,7 +78,12 @@ class ThreadCommunicator final : public Communicator {
     const MutableActivation& v = view_of(rank);
     return {static_cast<float*>(v.data), v.rows, v.cols, v.stride};
   }
-  Mailbox& mailbox(int from, int to) { return group_->mailboxes[static_cast<size_t>(from * size() + to)]; }
+  Mailbox& mailbox(int from, int to) {
+    const std::lock_guard lock(group_->mutex);
+    std::unique_ptr<Mailbox>& box = group_->mailboxes[int64_t{from} * size() + to];
+    if (box == nullptr) box = std::make_unique<Mailbox>();
+    return *box;
+  }
 
   std::shared_ptr<ThreadGroup> group_;  // shared by the communicators of one group
   int rank_;

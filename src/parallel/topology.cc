@@ -31,6 +31,10 @@ Status validate(const Topology& topology) {
   for (const auto& [flag, size] : sizes) {
     if (size < 1 || size > kMost) return error(flag, " ", size, " is not allowed: at least 1, at most ", kMost);
   }
+  if (topology.world_size() > kMost) {
+    return error("--tp-size ", topology.tp_size, " x --pp-size ", topology.pp_size, " are ", topology.world_size(), " ranks, at most ",
+                 kMost);
+  }
   if (topology.tp_size % topology.dp_attention != 0) {
     return error("--tp-size ", topology.tp_size, " does not divide over --dp-attention ", topology.dp_attention);
   }

@@ -28,7 +28,7 @@ struct Topology {
   int tp_rank(int rank) const { return rank % tp_size; }
   int dp_rank(int rank) const { return tp_rank(rank) / attn_tp(); }
   int attn_tp_rank(int rank) const { return tp_rank(rank) % attn_tp(); }
-  /// The rank that samples: the last stage's first.
+  /// The last stage's first rank. It samples for all requests, or with dp_lm_head for those of its attention-DP rank.
   int leader() const { return (pp_size - 1) * tp_size; }
 };
 

@@ -153,7 +153,7 @@ ToyResult run_toy(const ToyRun& run) {
     }
     Communicator& tp = *rank.groups.find("tp").value()->communicator;
     if (!last) {
-      stack.hand_over(rank.ctx, stream);
+      stack.hand_over(stream);
       return tp.barrier();  // nobody goes while others read its memory
     }
     out.hidden[static_cast<size_t>(rank.index())] = copy(stack.final_boundary().prepare(rank.ctx, stream, norm));

@@ -74,7 +74,7 @@ class LayerStack {
   /// On a later stage: received from the one before.
   ResidualStream receive(ForwardContext& ctx, int64_t width) const { return {ctx, rows_, width, *pp_, *owed_over_}; }
   /// To the next stage.
-  void hand_over(ForwardContext& ctx, ResidualStream& stream) const { stream.hand_over(ctx, *pp_); }
+  void hand_over(ResidualStream& stream) const { stream.hand_over(*pp_); }
 
   /// The edge in front of the final norm.
   const StageBoundary& final_boundary() const { return final_; }

@@ -25,8 +25,6 @@ static_assert(sizeof(Window) <= ResidualStream::kBytesPerRead);
 
 const Window& window(std::span<const void* const> peers, int rank) { return *static_cast<const Window*>(peers[static_cast<size_t>(rank)]); }
 
-constexpr int64_t kRowGrain = 4;  // rows a thread claims at least: below that the fork costs more than the rows
-
 }  // namespace
 
 RowMap::RowMap(ForwardContext& ctx, const RowGroups& groups, bool scattered)
@@ -69,7 +67,7 @@ ResidualStream::ResidualStream(ForwardContext& ctx, const RowGroups& groups, int
 
 ResidualStream::~ResidualStream() { LAMINA_CHECK(state_ != State::kPending, "a contribution to the residual was never read"); }
 
-void ResidualStream::hand_over(ForwardContext&, const ParallelGroup& pp) {
+void ResidualStream::hand_over(const ParallelGroup& pp) {
   LAMINA_CHECK(state_ == State::kPending, "a pipeline stage ends with the output of a layer");
   const PartialAccess::Owed owed = PartialAccess::consume(std::move(*pending_));
   pending_.reset();

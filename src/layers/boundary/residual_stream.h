@@ -78,7 +78,7 @@ class ResidualStream {
   void record(Partial contribution);
 
   /// Sends the residual and the pending contribution, unreduced, to the next pipeline stage; the stream is then empty.
-  void hand_over(ForwardContext& ctx, const ParallelGroup& pp);
+  void hand_over(const ParallelGroup& pp);
 
   /// For layers that own their residual (`stage_boundaries` false): the complete stream, to be read and added to in place. Replicated only.
   F32View owned(ForwardContext& ctx);

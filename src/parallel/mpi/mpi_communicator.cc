@@ -1,5 +1,6 @@
 #include "parallel/mpi/mpi_communicator.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -197,7 +198,10 @@ void MpiCommunicator::barrier() {
 
 void MpiCommunicator::send(std::span<const std::byte> bytes, int to) {
   LAMINA_CHECK(to >= 0 && to < size() && to != rank_, "no such peer");
-  if (!wire_.faulted() && !bytes.empty()) wire_.send_copy(bytes, {&members_[static_cast<size_t>(to)], 1}, tag_ + 1);
+  for (size_t at = 0; at < bytes.size() && !wire_.faulted(); at += Wire::kLongestPiece) {
+    const std::span<const std::byte> piece = bytes.subspan(at, std::min(Wire::kLongestPiece, bytes.size() - at));
+    wire_.send_copy(piece, {&members_[static_cast<size_t>(to)], 1}, tag_ + 1);
+  }
 }
 
 void MpiCommunicator::receive(std::span<std::byte> bytes, int from) {

@@ -24,8 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr size_t kLongestPiece = size_t{1} << 30;  // MPI counts in int
-
 /// A waiting process lets others work: it polls for a moment, then sleeps ever longer, a millisecond at most.
 class Patience {
  public:

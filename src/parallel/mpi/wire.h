@@ -15,6 +15,7 @@ namespace lamina {
 /// MPI of this process; one object a process. Calls come from one thread at a time.
 class Wire {
  public:
+  static constexpr size_t kLongestPiece = size_t{1} << 30;  // MPI counts in int
   /// Initialises MPI.
   static Result<std::unique_ptr<Wire>> open(RankFault& fault, const CommunicatorOptions& options);
   ~Wire();

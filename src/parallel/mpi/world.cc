@@ -50,6 +50,10 @@ class MpiWorld final : public ProcessWorld {
   bool receive_plan(std::vector<std::byte>& bytes) override;
   void send_result(std::span<const std::byte> bytes) override {
     constexpr int kRoot = 0;
+    if (bytes.size() > Wire::kLongestPiece) {
+      fault_.raise(cat("rank ", rank(), ": the result of a step has ", bytes.size(), " bytes, a message at most ", Wire::kLongestPiece,
+                       " (a smaller --chunked-prefill-size makes smaller results)"));
+    }
     if (!fault_.raised()) wire_->send_copy(bytes, {&kRoot, 1}, kResultTag);
   }
   bool try_receive_result(int from, std::vector<std::byte>& bytes) override {

@@ -43,8 +43,8 @@ void store_and_read(const AttentionCase& c, std::vector<float>& x, int dim, floa
 
 std::string describe(const AttentionCase& c) {
   return cat("heads ", c.q_heads, "/", c.kv_heads, " dims ", c.qk_dim, "/", c.v_dim, " kv ", dtype_name(c.kv_dtype),
-             c.head_scales ? " head scales" : "", " page ", c.page_size, " tokens ", c.tokens, " queries ", c.queries, " window ", c.window,
-             " cap ", c.cap, c.mask == AttentionMask::kCausal ? " causal" : " bidirectional");
+             c.head_scales ? " head scales" : "", c.exact ? " exact" : "", " page ", c.page_size, " tokens ", c.tokens, " queries ",
+             c.queries, " window ", c.window, " cap ", c.cap, c.mask == AttentionMask::kCausal ? " causal" : " bidirectional");
 }
 
 AttentionData::AttentionData(Random& random, const AttentionCase& c)
@@ -108,7 +108,7 @@ void PagedRequest::attend(const Kernels& kernels, ThreadTeam& team, const Attent
   args.q_heads = case_.q_heads, args.kv_heads = case_.kv_heads;
   args.qk_dim = case_.qk_dim, args.v_dim = case_.v_dim;
   args.scale = 1.0F / std::sqrt(static_cast<float>(case_.qk_dim));
-  args.logit_cap = case_.cap, args.window = case_.window, args.mask = case_.mask;
+  args.exact = case_.exact, args.logit_cap = case_.cap, args.window = case_.window, args.mask = case_.mask;
   const AttentionSequence sequence{.query_begin = ask.begin,
                                    .query_count = ask.end - ask.begin,
                                    .query_position = ask.begin,

@@ -11,6 +11,7 @@ struct AttentionCase {
   int qk_dim = 64, v_dim = 64;
   DType kv_dtype = DType::kBF16;
   bool head_scales = false;  // kI8: a scale for each head of each slot, else those below
+  bool exact = false;
   int64_t page_size = 16;
   int64_t tokens = 100, queries = 100;
   int64_t window = -1;

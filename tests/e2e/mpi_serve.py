@@ -140,7 +140,7 @@ def ends_when_a_rank_is_killed(lamina):
 
 
 def a_command_says_why_it_ended(lamina):
-    command = ["mpirun", "-n", "2", "--oversubscribe", lamina, "bench", "models/demo", "--tp-size", "2", "--threads", "1", "--pp", "256", "--rounds", "100"]
+    command = ["mpirun", "-n", "2", "--oversubscribe", lamina, "bench", "models/demo", "--tp-size", "2", "--threads", "1", "--pp", "16", "--tg", "400", "--batch", "8", "--rounds", "100"]
     mpirun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     print(mpirun.stderr.readline(), end="")  # the start line
     ranks = [rank_pid(mpirun, rank) for rank in (0, 1)]

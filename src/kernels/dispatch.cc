@@ -45,7 +45,8 @@ size_t attention_scratch_bytes(const AttentionArgs& args) {
   const auto whole_panels = [](int64_t dim) { return (dim + kPanelRows - 1) / kPanelRows * kPanelRows; };
   const int64_t rows = attention_rows(args);
   const int64_t dims = whole_panels(args.qk_dim) + whole_panels(args.v_dim);
-  const int64_t floats = (rows + kAttentionBlock) * dims + 2 * rows + 2 * kMostTileRows * kAttentionBlock + 2 * kPanelRows + 2 * kAttentionBlock;
+  const int64_t floats =
+      (rows + kAttentionBlock) * dims + 2 * rows + 2 * kMostTileRows * kAttentionBlock + 2 * kPanelRows + 2 * kAttentionBlock;
   const auto bytes = static_cast<size_t>(floats) * sizeof(float) + 4 * kAttentionBlock * sizeof(void*) + kArrays * 64;
   return (bytes + 63) / 64 * 64;
 }

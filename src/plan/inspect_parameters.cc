@@ -135,7 +135,9 @@ class Parameters {
         total_ += param.on_disk_elements();
       }
       for (auto& [key, value] : parameters_[known->second].as_object()) {
-        if (key == "places") value.push(std::move(place));
+        if (key != "places") continue;
+        value.push(std::move(place));
+        break;
       }
     }
     return {};

@@ -47,7 +47,8 @@ inline std::unique_ptr<Engine> started(const EngineOptions& options) {
 
 /// Greedy, to the limit.
 inline EngineRequest greedy(std::vector<TokenId> prompt, int new_tokens) {
-  EngineRequest request{.prompt = std::move(prompt), .sampling = {}};
+  EngineRequest request;
+  request.prompt = std::move(prompt);
   request.sampling.temperature = 0;
   request.sampling.ignore_eos = true;
   request.sampling.max_new_tokens = new_tokens;

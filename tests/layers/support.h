@@ -144,7 +144,10 @@ struct TestRank {
         ASSERT_EQ(tensor.rows, param->parts[p].rows.on_disk().value) << name;
         ASSERT_EQ(tensor.cols, param->is_vector() ? 1 : param->cols.on_disk().value) << name;
         const float* first = tensor.values.data() + rows.begin * tensor.cols + cols.begin;
-        if (rows.count > 0) param->store->put(local_row, {first, DType::kF32, rows.count, cols.count, tensor.cols});
+        SourceRows source;
+        source.data = first, source.dtype = DType::kF32;
+        source.rows = rows.count, source.cols = cols.count, source.stride = tensor.cols;
+        if (rows.count > 0) param->store->put(local_row, source);
         local_row += rows.local.value;
       }
     }

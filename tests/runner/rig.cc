@@ -10,7 +10,7 @@ namespace {
 
 PlanOptions plan_options(const RigOptions& options) {
   PlanOptions out;
-  out.model = std::string(LAMINA_SOURCE_DIR "/tests/golden/models/") + options.model;
+  out.model = options.model.starts_with('/') ? options.model : std::string(LAMINA_SOURCE_DIR "/tests/golden/models/") + options.model;
   out.kv_cache_dtype = options.kv_cache_dtype;
   out.dtype = options.dtype;
   out.topology = options.topology;

@@ -15,7 +15,7 @@
 namespace lamina::testing {
 
 struct RigOptions {
-  std::string model;  // folder name below tests/golden/models
+  std::string model;  // a folder, or the name of one below tests/golden/models
   std::string kv_cache_dtype = "auto";
   std::string dtype = "auto";
   Topology topology;

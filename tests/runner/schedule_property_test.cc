@@ -59,7 +59,8 @@ class Schedule {
 
   RigOptions draw_options(RigOptions options) {
     static constexpr const char* kModels[] = {"llama-gqa", "qwen3", "mistral-window", "phi3-longrope-crossing"};
-    options.model = kModels[random_() % std::size(kModels)];
+    const char* drawn = kModels[random_() % std::size(kModels)];
+    if (options.model.empty()) options.model = drawn;
     if (options.kv_cache_dtype == "auto") options.kv_cache_dtype = chance(50) ? "float32" : "bf16";
     options.dtype = chance(30) ? "float32" : "auto";
     const bool one = options.topology.world_size() == 1;
@@ -184,10 +185,8 @@ void print(const Counters& c) {
       c.retraction, c.above_12_rows, c.above_32_rows, c.idle_rank, c.padded, c.ragged, c.two_in_flight, c.logits, c.pooled);
 }
 
-Counters run_schedules(uint32_t first, int count, const Topology& topology = {}) {
+Counters run_schedules(uint32_t first, int count, const RigOptions& options) {
   Counters counters;
-  RigOptions options;
-  options.topology = topology;
   for (uint32_t seed = first; seed < first + static_cast<uint32_t>(count); ++seed) {
     const int before = counters.different;
     Schedule(seed, options).run(counters);
@@ -195,6 +194,12 @@ Counters run_schedules(uint32_t first, int count, const Topology& topology = {})
   }
   print(counters);
   return counters;
+}
+
+Counters run_schedules(uint32_t first, int count, const Topology& topology = {}) {
+  RigOptions options;
+  options.topology = topology;
+  return run_schedules(first, count, options);
 }
 
 TEST(ScheduleProperty, RequestsInAFewSchedulesGetWhatTheyGetAlone) { run_schedules(1, 25); }
@@ -237,6 +242,33 @@ const NamedTopology kTopologies[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Topologies, ScheduleOverRanks, ::testing::ValuesIn(kTopologies),
                          [](const auto& given) { return given.param.name; });
+
+/// A quantised checkpoint of ../shared, and the type of its KV cache.
+struct Quantised {
+  const char* folder;
+  const char* kv_cache_dtype;
+};
+class ScheduleOfQuantised : public ::testing::TestWithParam<Quantised> {};
+
+TEST_P(ScheduleOfQuantised, RequestsGetWhatTheyGetAlone) {
+  RigOptions options;
+  options.model = std::string(LAMINA_SOURCE_DIR "/../shared/golden/quant/") + GetParam().folder;
+  options.kv_cache_dtype = GetParam().kv_cache_dtype;
+  if (!is_directory(options.model)) GTEST_SKIP() << "../shared is absent";
+  for (const Topology& topology : {Topology{}, Topology{.tp_size = 2}}) {
+    options.topology = topology;
+    const Counters c = run_schedules(7000, 12, options);
+    EXPECT_GT(c.prefix_hit, 5);
+    EXPECT_GT(c.mixed, 5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, ScheduleOfQuantised,
+                         ::testing::Values(Quantised{"ct-w8a8-int8", "auto"}, Quantised{"ct-w8a8-int8-h4", "int8"},
+                                           Quantised{"awq-4bit-g32", "auto"}, Quantised{"gptq-4bit-desc-act", "fp8_e5m2"},
+                                           Quantised{"ct-w4a16-g32", "int8"}, Quantised{"fp8-dynamic-perchannel", "auto"},
+                                           Quantised{"fp8-static-pertensor", "fp8_e4m3"}, Quantised{"kv-fp8-checkpoint", "fp8_e4m3"},
+                                           Quantised{"mxfp4", "auto"}));
 
 TEST(ScheduleProperty, AGeneratorKeyedBySlotIsFound) {
   Counters counters;

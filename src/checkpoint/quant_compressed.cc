@@ -138,12 +138,22 @@ Result<InputQuant> input_quant(const ConfigReader& reader, const Numbers& number
   out.type = numbers.type == "int" ? InputQuant::Type::kInt8 : InputQuant::Type::kFp8E4m3;
   const bool by_float = weights.layout == Layout::kFp8;
   if (by_float != (numbers.type == "float")) return reader.fault("type", cat("is \"", numbers.type, "\", which the weights are not"));
+  if (weights.layout == Layout::kPacked && !weights.symmetric && numbers.type == "int" && weights.bits == 8) {
+    return reader.fault("num_bits", "is 8 beside packed 8-bit weights with zero points: such products are not supported");
+  }
   out.from_checkpoint = !numbers.dynamic;
+  if (out.from_checkpoint && weights.layout == Layout::kPacked) {
+    return reader.fault("dynamic", "is false: packed weights have no stored scale of inputs");
+  }
   if (out.from_checkpoint && numbers.strategy != "tensor") {
     return reader.fault("strategy", cat("is \"", numbers.strategy, "\", supported for stored scales of inputs: tensor"));
   }
   const bool grouped = numbers.strategy == "group" || numbers.strategy == "block" || numbers.strategy == "tensor_group";
+  if (!grouped && numbers.strategy != "token" && numbers.strategy != "tensor") {
+    return reader.fault("strategy", cat("is \"", numbers.strategy, "\", supported for inputs: tensor, token, group, block, tensor_group"));
+  }
   if (out.from_checkpoint || !grouped) return out;
+  if (weights.act_order) return reader.fault("strategy", "gives inputs a scale a group, which activation order of the weights forbids");
   out.run = numbers.strategy == "block" ? numbers.block_cols : numbers.group_size;
   out.power_of_two = weights.scale == QuantScheme::Scale::kE8m0;
   if (out.run != weights.scale_cols) {
@@ -206,6 +216,10 @@ Result<QuantConfig::Parts> read_compressed_tensors(const ConfigReader& reader) {
   if (sparsity) {
     LAMINA_ASSIGN(const std::string kind, sparsity->value_or<std::string>({"format"}, "dense"));
     if (kind != "dense") return sparsity->fault("format", cat("is \"", kind, "\", supported: dense"));
+  }
+  LAMINA_ASSIGN(const std::optional<ConfigReader> transform, reader.object({"transform_config"}));
+  if (transform && !transform->json().as_object().empty()) {
+    return reader.fault("transform_config", "is not empty: rotations of inputs are not supported");
   }
   LAMINA_ASSIGN(const std::vector<std::string> ignored, reader.value_or<std::vector<std::string>>({"ignore"}, {}));
   QuantConfig::Rule plain;

@@ -34,7 +34,7 @@ class Communicator {
 
   /// In place; every rank ends with the same bits.
   virtual void all_reduce_sum(F32View values) = 0;
-  /// In place element-wise maximum (row maxima of activation quantisation); values are not NaN.
+  /// In place element-wise maximum (row maxima of activation quantisation); a NaN of any rank is the maximum.
   virtual void all_reduce_max(F32View values) = 0;
   /// Afterwards rank r's own run of rows (the sums of `counts` before it, counts[r] long) holds the sum over ranks; its other rows are
   /// undefined. `counts` [size] add up to values.rows; some may be 0.

@@ -23,12 +23,12 @@ void accumulate_with(float* __restrict total, const float* __restrict part, int6
   for (; i < count; ++i) total[i] = combine(total[i], part[i]);
 }
 
-/// total[i] = total[i] + part[i], or their maximum. The arrays must not overlap.
+/// total[i] = total[i] + part[i], or their maximum; a NaN in either stays. The arrays must not overlap.
 inline void accumulate(Reduction reduction, float* total, const float* part, int64_t count) {
   if (reduction == Reduction::kSum)
     accumulate_with(total, part, count, [](float a, float b) { return a + b; });
   else
-    accumulate_with(total, part, count, [](float a, float b) { return std::max(a, b); });
+    accumulate_with(total, part, count, [](float a, float b) { return a < b || b != b ? b : a; });
 }
 
 /// Calls write(offset, total, n) for runs of at most kReduceChunk elements that cover [0, count): total[i] is ((p0 + p1) + p2) ... of the

@@ -1,7 +1,9 @@
 #include "tests/parallel/communicator_suite.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -61,6 +63,17 @@ std::vector<float> combined(int size, unsigned seed, size_t count, Combine combi
 }
 float sum(float a, float b) { return a + b; }
 float largest(float a, float b) { return std::max(a, b); }
+
+/// A NaN of any rank is every rank's maximum.
+std::string maximum_of_nan(Communicator& c) {
+  std::string wrong;
+  for (int odd = 0; odd < c.size(); ++odd) {
+    float value = c.rank() == odd ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(c.rank());
+    c.all_reduce_max(F32View(&value, 1, 1));
+    if (!std::isnan(value)) wrong += cat("the NaN of rank ", odd, " is lost; ");
+  }
+  return wrong;
+}
 
 std::string reduce(Communicator& c, Shape s, unsigned seed, bool max) {
   std::vector<float> mine = values_of(c.rank(), seed, s.elements());
@@ -188,6 +201,7 @@ std::string sums_follow_rank_order(Communicator& c) {
 std::string maxima_are_the_largest(Communicator& c) {
   std::string wrong;
   for (const Shape& s : kShapes) wrong += reduce(c, s, 2, true);
+  wrong += maximum_of_nan(c);
   return wrong;
 }
 

@@ -84,7 +84,7 @@ class CodedWeights final : public LinearWeights {
   }
 
   static bool same_input(const CodedSection& a, const CodedSection& b) {
-    return a.rows > 0 && b.rows > 0 && a.input_scale == b.input_scale && a.order == b.order;
+    return a.rows > 0 && b.rows > 0 && a.input_scale == b.input_scale && a.order == b.order && a.run_end == b.run_end;
   }
 
   CodedActivation prepare(const Compute& compute, const Activation& x, const CodedSection& section) const {

@@ -44,6 +44,12 @@ Result<std::shared_ptr<CodedState>> make_coded_state(const LinearShape& shape, c
   state->col_dim = shape.cols;
   state->parts = shape.parts;
   LAMINA_ASSIGN(state->cols, cut(shape.cols, shape.name));
+  constexpr int64_t kExactInputs = 131072;  // of a run, for sums of int8 products in i32
+  const bool long_runs = scheme.scale_cols == 0 || scheme.scale_cols > kExactInputs;
+  if (options.act_quant && scheme.input.type == InputQuant::Type::kInt8 && long_runs && state->cols.count > kExactInputs) {
+    return error(shape.name, ": ", state->cols.count, " inputs share a scale, int8 sums are exact up to ", kExactInputs,
+                 " (--act-quant off keeps inputs plain)");
+  }
   const bool input_by_part = options.act_quant && scheme.input.from_checkpoint;
   const bool by_part = scheme.act_order || input_by_part;
   int64_t row = 0;

@@ -285,9 +285,12 @@ class GlobalScaleStore final : public CodedStore {
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     const float value = scale(source, 0, 0);
-    if (!(std::isfinite(value) && value > 0)) return refuse(error(source.tensor, ": scale ", value, " (allowed: finite, above 0)"));
+    const float factor = state_->layout.global_scale_divides ? 1.0F / value : value;
+    if (!(std::isfinite(value) && value > 0 && std::isfinite(factor))) {
+      return refuse(error(source.tensor, ": scale ", value, " (allowed: finite, above 0, and so its inverse)"));
+    }
     float* const out = section.matrix.row_scales + row - section.row_begin;
-    std::fill(out, out + source.count, state_->layout.global_scale_divides ? 1.0F / value : value);
+    std::fill(out, out + source.count, factor);
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "weights/format/coded.h"
 
+#include <cstring>
+
 #include "base/strings.h"
 #include "weights/format/coded_state.h"
 
@@ -37,6 +39,18 @@ PublishedTensor scales_tensor(const QuantScheme& scheme, std::string leaf) {
       break;
   }
   return out;
+}
+
+PublishedTensor input_scale_tensor() {
+  return {.leaf = "input_scale",
+          .disk = {DiskDim::fixed(1)},
+          .dtypes = {DType::kF32, DType::kBF16, DType::kF16},
+          .dummy = {.dtype = DType::kF32, .keep = 0, .set = 0x3C800000}};  // 2^-6
+}
+
+void unpack_bytes(const QuantScheme&, const SourceRows& source, int64_t row, int64_t count, int64_t cols, uint8_t* out) {
+  const auto* from = static_cast<const uint8_t*>(source.data) + row * source.stride;
+  for (int64_t r = 0; r < count; ++r) std::memcpy(out + r * cols, from + r * source.stride, static_cast<size_t>(cols));
 }
 
 DiskDim group_dim(const LinearShape& shape, const QuantScheme& scheme) {

@@ -123,6 +123,10 @@ void unpack_stream(int bits, int64_t first, int64_t count, uint32_t flip, uint8_
 
 // Scales and dummies that several formats publish alike.
 
+/// PublishedLayout::unpack where the file holds a byte a code.
+void unpack_bytes(const QuantScheme& scheme, const SourceRows& source, int64_t row, int64_t count, int64_t cols, uint8_t* out);
+/// The stored scale of a layer's inputs.
+PublishedTensor input_scale_tensor();
 /// weight_scale by the scheme's rows and columns that share one.
 PublishedTensor scales_tensor(const QuantScheme& scheme, std::string leaf);
 /// The columns' dimension of scales and zero points: groups, all of them when g_idx assigns inputs to them.

@@ -89,20 +89,37 @@ class CodedStore : public ParamStore {
   std::optional<Error> fault_;
 };
 
-class CodesStore final : public CodedStore {
+/// A store whose memory the sections share out, whole cache lines each.
+class SectionedStore : public CodedStore {
  public:
   using CodedStore::CodedStore;
-  size_t bytes() const override {
+  size_t bytes() const final {
     size_t total = 0;
-    for (const CodedSection& section : state_->sections) total += whole_lines(most_code_bytes(*state_, section));
+    for (const CodedSection& section : state_->sections) total += whole_lines(most_bytes(section));
     return total;
   }
-  void bind(uint8_t* memory) override {
+  void bind(uint8_t* memory) final {
     for (CodedSection& section : state_->sections) {
-      section.matrix.codes = memory;
-      memory += whole_lines(most_code_bytes(*state_, section));
+      place(section, memory);
+      memory += whole_lines(most_bytes(section));
     }
   }
+
+ protected:
+  /// Of whatever is read into the section.
+  virtual size_t most_bytes(const CodedSection& section) const = 0;
+  virtual void place(CodedSection& section, uint8_t* memory) const = 0;
+  /// The section's matrix with as many runs as it may get.
+  kernels::CodedMatrix with_most_runs(const CodedSection& section) const {
+    kernels::CodedMatrix matrix = section.matrix;
+    if (state_->scheme.act_order) matrix.runs = state_->groups();
+    return matrix;
+  }
+};
+
+class CodesStore final : public SectionedStore {
+ public:
+  using SectionedStore::SectionedStore;
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     const int64_t cols = section.matrix.k;
@@ -126,31 +143,22 @@ class CodesStore final : public CodedStore {
   }
 
  private:
+  size_t most_bytes(const CodedSection& section) const override { return most_code_bytes(*state_, section); }
+  void place(CodedSection& section, uint8_t* memory) const override { section.matrix.codes = memory; }
   void check_fp8(const SourceRows& source, const uint8_t* codes, int64_t count) {
     if (std::all_of(codes, codes + count, [](uint8_t code) { return (code & 0x7F) != 0x7F; })) return;
     refuse(error(source.tensor, ": holds NaN"));
   }
 };
 
-class ScalesStore final : public CodedStore {
+class ScalesStore final : public SectionedStore {
  public:
-  using CodedStore::CodedStore;
+  using SectionedStore::SectionedStore;
   Status plan(const std::vector<DType>& sources, std::string_view param) override {
     LAMINA_TRY(CodedStore::plan(sources, param));
     const bool same = std::adjacent_find(sources.begin(), sources.end(), std::not_equal_to<>()) == sources.end();
     for (CodedSection& section : state_->sections) section.matrix.scale_dtype = same ? storage_dtype() : DType::kF32;
     return {};
-  }
-  size_t bytes() const override {
-    size_t total = 0;
-    for (const CodedSection& section : state_->sections) total += most_bytes(section);
-    return total;
-  }
-  void bind(uint8_t* memory) override {
-    for (CodedSection& section : state_->sections) {
-      section.matrix.scales = memory;
-      memory += most_bytes(section);
-    }
   }
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
@@ -162,11 +170,8 @@ class ScalesStore final : public CodedStore {
   }
 
  private:
-  size_t most_bytes(const CodedSection& section) const {
-    kernels::CodedMatrix matrix = section.matrix;
-    if (state_->scheme.act_order) matrix.runs = state_->groups();
-    return whole_lines(matrix.scale_bytes());
-  }
+  size_t most_bytes(const CodedSection& section) const override { return with_most_runs(section).scale_bytes(); }
+  void place(CodedSection& section, uint8_t* memory) const override { section.matrix.scales = memory; }
   float checked(const SourceRows& source, int64_t row, int64_t unit) {
     const float value = scale(source, row, unit);
     const bool alone = state_->scheme.scale_rows == 0;  // one scale for a tensor has no reason to turn its sign
@@ -177,21 +182,9 @@ class ScalesStore final : public CodedStore {
 };
 
 /// Zero points; of a symmetric scheme they are checked and not kept.
-class ZerosStore final : public CodedStore {
+class ZerosStore final : public SectionedStore {
  public:
-  using CodedStore::CodedStore;
-  size_t bytes() const override {
-    size_t total = 0;
-    for (const CodedSection& section : state_->sections) total += most_bytes(section);
-    return total;
-  }
-  void bind(uint8_t* memory) override {
-    if (state_->scheme.symmetric) return;
-    for (CodedSection& section : state_->sections) {
-      section.matrix.zeros = memory;
-      memory += most_bytes(section);
-    }
-  }
+  using SectionedStore::SectionedStore;
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     std::vector<uint8_t> zeros(static_cast<size_t>(section.matrix.runs));
@@ -204,11 +197,11 @@ class ZerosStore final : public CodedStore {
   }
 
  private:
-  size_t most_bytes(const CodedSection& section) const {
-    if (state_->scheme.symmetric) return 0;
-    kernels::CodedMatrix matrix = section.matrix;
-    if (state_->scheme.act_order) matrix.runs = state_->groups();
-    return whole_lines(matrix.zero_bytes());
+  size_t most_bytes(const CodedSection& section) const override {
+    return state_->scheme.symmetric ? 0 : with_most_runs(section).zero_bytes();
+  }
+  void place(CodedSection& section, uint8_t* memory) const override {
+    if (!state_->scheme.symmetric) section.matrix.zeros = memory;
   }
   uint8_t checked(const SourceRows& source, int64_t row, int64_t unit) {
     const int zero = state_->layout.unpack_zero(state_->scheme, source, row, unit);
@@ -268,20 +261,9 @@ class ShapeStore final : public CodedStore {
 };
 
 /// One f32 a part, kept for each row.
-class GlobalScaleStore final : public CodedStore {
+class GlobalScaleStore final : public SectionedStore {
  public:
-  using CodedStore::CodedStore;
-  size_t bytes() const override {
-    size_t total = 0;
-    for (const CodedSection& section : state_->sections) total += bytes_of(section);
-    return total;
-  }
-  void bind(uint8_t* memory) override {
-    for (CodedSection& section : state_->sections) {
-      section.matrix.row_scales = reinterpret_cast<float*>(memory);
-      memory += bytes_of(section);
-    }
-  }
+  using SectionedStore::SectionedStore;
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     const float value = scale(source, 0, 0);
@@ -294,9 +276,10 @@ class GlobalScaleStore final : public CodedStore {
   }
 
  private:
-  static size_t bytes_of(const CodedSection& section) {
-    return whole_lines(static_cast<size_t>(section.matrix.panels() * kernels::kPanelRows) * sizeof(float));
+  size_t most_bytes(const CodedSection& section) const override {
+    return static_cast<size_t>(section.matrix.panels() * kernels::kPanelRows) * sizeof(float);
   }
+  void place(CodedSection& section, uint8_t* memory) const override { section.matrix.row_scales = reinterpret_cast<float*>(memory); }
 };
 
 class InputScaleStore final : public CodedStore {

@@ -12,6 +12,10 @@ namespace lamina {
 
 /// Which rows of a sequence need logits.
 enum class LogitsRows { kNone, kLast, kAll };
+/// How many of `rows` rows that are.
+inline int64_t selected_rows(LogitsRows wanted, int64_t rows) {
+  return wanted == LogitsRows::kAll ? rows : wanted == LogitsRows::kLast ? 1 : 0;
+}
 
 /// One request's rows in the batch.
 struct BatchSequence {
@@ -21,6 +25,8 @@ struct BatchSequence {
   int64_t page_begin = 0;   // first entry in ForwardBatch::pages
   int64_t rope_length = 0;  // length that decides length-dependent rope tables (numeric contract, rule 10)
   LogitsRows logits = LogitsRows::kNone;
+  /// How many of its rows that are, the last ones.
+  int64_t selected_rows() const { return lamina::selected_rows(logits, row_count); }
   bool pool = false;  // wants the pooled embedding of its last row
 };
 

@@ -4,21 +4,6 @@
 #include <numeric>
 
 namespace lamina {
-namespace {
-
-int64_t wanted_rows(const BatchSequence& sequence) {
-  switch (sequence.logits) {
-    case LogitsRows::kNone:
-      return 0;
-    case LogitsRows::kLast:
-      return 1;
-    case LogitsRows::kAll:
-      return sequence.row_count;
-  }
-  return 0;
-}
-
-}  // namespace
 
 void LogitsProcessor::select(ForwardContext& ctx, ConstF32View hidden, ModelOutput& out) const {
   const std::vector<int64_t>& counts = ctx.batch.dp_selected;
@@ -26,7 +11,7 @@ void LogitsProcessor::select(ForwardContext& ctx, ConstF32View hidden, ModelOutp
   const int64_t begin = gathers() ? std::accumulate(counts.begin(), own, int64_t{0}) : 0;
   int64_t end = begin;
   for (const BatchSequence& sequence : ctx.batch.sequences) {
-    out.rows.push_back({end, wanted_rows(sequence)});
+    out.rows.push_back({end, sequence.selected_rows()});
     end += out.rows.back().count;
   }
   LAMINA_CHECK(!gathers() || (std::ssize(counts) == attn_dp_->size && end - begin == *own), "dp_selected does not count the rows");

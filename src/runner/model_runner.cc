@@ -7,7 +7,7 @@
 namespace lamina {
 namespace {
 
-bool wants_every_row(const StepEntry& entry) { return entry.all_logits || entry.prompt_logprobs; }
+bool wants_every_row(const StepEntry& entry) { return wanted_logits(entry) == LogitsRows::kAll; }
 
 }  // namespace
 

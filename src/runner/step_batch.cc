@@ -8,17 +8,14 @@
 namespace lamina {
 namespace {
 
+int64_t wanted_rows(const StepEntry& entry) { return selected_rows(wanted_logits(entry), entry.token_count); }
+
+}  // namespace
+
 LogitsRows wanted_logits(const StepEntry& entry) {
   if (entry.all_logits || entry.prompt_logprobs) return LogitsRows::kAll;
   return entry.sample ? LogitsRows::kLast : LogitsRows::kNone;
 }
-
-int64_t wanted_rows(const StepEntry& entry) {
-  const LogitsRows wanted = wanted_logits(entry);
-  return wanted == LogitsRows::kAll ? entry.token_count : wanted == LogitsRows::kLast ? 1 : 0;
-}
-
-}  // namespace
 
 bool pads_rows(std::string_view dp_padding, std::span<const int64_t> dp_rows, bool prefill) {
   if (dp_rows.size() < 2 || dp_padding == "ragged") return false;

@@ -13,6 +13,9 @@
 
 namespace lamina {
 
+/// Which rows of an entry need logits.
+LogitsRows wanted_logits(const StepEntry& entry);
+
 /// Whether the rows of each attention-DP rank are padded to those of the longest. `dp_padding`: auto | padded | ragged; auto leaves a step
 /// with a prompt (`prefill`: an entry of several tokens) ragged and pads another one where that at most doubles its rows.
 bool pads_rows(std::string_view dp_padding, std::span<const int64_t> dp_rows, bool prefill);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <system_error>
 #include <thread>
 
@@ -52,7 +51,7 @@ struct Plans {
 EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
   EngineInfo info;
   info.topology = options.topology;
-  info.model = std::filesystem::path(options.model + "/").lexically_normal().parent_path().filename().string();
+  info.model = folder_name(options.model);
   info.architecture = plan.built.architecture;
   info.dtype = plan.source->dtype;
   info.kv_dtype = plan.source->kv_dtype;

@@ -113,13 +113,6 @@ Status add_parameter(std::span<const ModelPlan> stage, size_t index, bool first,
 
 }  // namespace
 
-bool is_absent(std::span<const ModelPlan> stage, size_t index) {
-  return std::all_of(stage.begin(), stage.end(), [&](const ModelPlan& rank) {
-    const ParamLoad& load = rank.load.loads[index];
-    return load.param->optional && load.pieces.empty();
-  });
-}
-
 Result<Accounting> account(std::span<const ModelPlan> ranks) {
   Accounting out;
   const auto tp = static_cast<size_t>(ranks.front().topology.tp_size);
@@ -127,7 +120,6 @@ Result<Accounting> account(std::span<const ModelPlan> ranks) {
   for (size_t begin = 0; begin < ranks.size(); begin += tp) {
     const std::span<const ModelPlan> stage = ranks.subspan(begin, tp);
     for (size_t i = 0; i < stage.front().load.loads.size(); ++i) {
-      if (is_absent(stage, i)) continue;
       const bool first = seen.insert(stage.front().load.loads[i].param->name).second;
       LAMINA_TRY(add_parameter(stage, i, first, out));
     }

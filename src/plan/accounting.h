@@ -27,7 +27,4 @@ struct Accounting {
 /// `ranks`: all of one topology, in order. An error that names a parameter of which the ranks of a stage hold less or more than the whole.
 Result<Accounting> account(std::span<const ModelPlan> ranks);
 
-/// Whether parameter `index` of a stage is an optional one that the checkpoint lacks.
-bool is_absent(std::span<const ModelPlan> stage, size_t index);
-
 }  // namespace lamina

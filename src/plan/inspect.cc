@@ -1,7 +1,6 @@
 #include "plan/inspect.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "plan/inspect_parts.h"
 
@@ -45,7 +44,7 @@ Status plan_each(std::span<MemoryPlan> ranks, const MemoryRequest& request) {
 Result<Inspection> inspect_ranks(const PlanOptions& options, const std::shared_ptr<const ModelSource>& source, const MemoryRequest& request,
                                  bool shared) {
   Inspection out;
-  out.model = std::filesystem::path(options.model + "/").lexically_normal().parent_path().filename().string();
+  out.model = folder_name(options.model);
   out.available = request.available;
   out.shared = shared;
   for (int rank = 0; rank < options.topology.world_size(); ++rank) {

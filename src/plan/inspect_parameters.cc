@@ -122,7 +122,6 @@ class Parameters {
  public:
   Status add_stage(std::span<const ModelPlan> stage) {
     for (size_t i = 0; i < stage.front().load.loads.size(); ++i) {
-      if (is_absent(stage, i)) continue;
       const Param& param = *stage.front().load.loads[i].param;
       const Sources sources = sources_of(stage, i);
       LAMINA_ASSIGN(Json place, place_json(stage, i, sources.fused));

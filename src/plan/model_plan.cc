@@ -1,5 +1,6 @@
 #include "plan/model_plan.h"
 
+#include <filesystem>
 #include <unordered_set>
 
 #include "base/strings.h"
@@ -118,6 +119,10 @@ void check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
 }
 
 }  // namespace
+
+std::string folder_name(const std::string& path) {
+  return std::filesystem::path(path + "/").lexically_normal().parent_path().filename().string();
+}
 
 Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& options, bool with_files) {
   auto source = std::make_shared<ModelSource>();

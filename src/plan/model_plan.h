@@ -53,6 +53,9 @@ struct ModelSource {
   AuditReport report;  // of the whole checkpoint against all layers, whatever this rank holds of it; clean
 };
 
+/// The name of a checkpoint folder, whatever its path.
+std::string folder_name(const std::string& path);
+
 /// One rank's model. Members are destroyed in reverse order.
 struct ModelPlan {
   std::shared_ptr<const ModelSource> source;  // owners: the plans of the process's ranks, and whoever made them

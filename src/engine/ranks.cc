@@ -1,7 +1,6 @@
 #include "engine/ranks.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/file.h"
@@ -59,11 +58,6 @@ Result<RankSet> open_process_rank(const EngineOptions& options) {
 }
 
 }  // namespace
-
-bool is_worker_process() {
-  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return under_mpirun() && rank != nullptr && std::string_view(rank) != "0";
-}
 
 Result<RankSet> open_ranks(const EngineOptions& options) {
   return under_mpirun() ? open_process_rank(options) : open_thread_ranks(options);

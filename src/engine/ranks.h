@@ -10,9 +10,6 @@
 
 namespace lamina {
 
-/// Whether mpirun started this process as a rank other than 0: it computes and speaks to nobody but the other ranks.
-bool is_worker_process();
-
 /// Members are destroyed in reverse order: whoever communicates goes before what it communicates by.
 struct RankSet {
   std::unique_ptr<RankFault> fault = std::make_unique<RankFault>();

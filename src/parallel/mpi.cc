@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "base/strings.h"
@@ -28,6 +29,11 @@ std::string library_path() {
 bool under_mpirun() {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
   return size != nullptr && std::atoi(size) > 1;
+}
+
+bool is_worker_process() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return under_mpirun() && rank != nullptr && std::string_view(rank) != "0";
 }
 
 Result<std::unique_ptr<ProcessWorld>> open_process_world(RankFault& fault, const CommunicatorOptions& options) {

@@ -1,6 +1,6 @@
 #pragma once
 // Ranks as MPI processes. The MPI library is loaded only when the process was started by `mpirun`: it lies in a library of its own
-// (liblamina_mpi.so, beside the program), found by dlopen.
+// (liblamina_mpi.so, beside the program; LAMINA_MPI_LIBRARY names another), found by dlopen.
 
 #include <memory>
 
@@ -44,6 +44,8 @@ class ProcessWorld {
 
 /// Whether this process was started by mpirun (with more than one process).
 bool under_mpirun();
+/// Whether mpirun started this process as a rank other than 0: it computes and speaks to nobody but the other ranks.
+bool is_worker_process();
 /// Loads the library, initialises MPI and opens the liveness links: a process that dies raises `fault` on all others within a second.
 /// Errors: the library or MPI is missing (naming the Debian package), MPI refuses, a process does not connect before the deadline; the
 /// process then leaves by _Exit(1). mpirun refuses root unless OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set.

@@ -78,16 +78,24 @@ class ThreadCommunicator final : public Communicator {
     const MutableActivation& v = view_of(rank);
     return {static_cast<float*>(v.data), v.rows, v.cols, v.stride};
   }
+  /// Made by whichever of the two ranks comes first; looked up once by each.
   Mailbox& mailbox(int from, int to) {
-    const std::lock_guard lock(group_->mutex);
-    std::unique_ptr<Mailbox>& box = group_->mailboxes[int64_t{from} * size() + to];
-    if (box == nullptr) box = std::make_unique<Mailbox>();
+    std::vector<Mailbox*>& known = from == rank_ ? outgoing_ : incoming_;
+    if (known.empty()) known.resize(static_cast<size_t>(size()));
+    Mailbox*& box = known[static_cast<size_t>(from == rank_ ? to : from)];
+    if (box == nullptr) {
+      const std::lock_guard lock(group_->mutex);
+      std::unique_ptr<Mailbox>& owned = group_->mailboxes[int64_t{from} * size() + to];
+      if (owned == nullptr) owned = std::make_unique<Mailbox>();
+      box = owned.get();
+    }
     return *box;
   }
 
   std::shared_ptr<ThreadGroup> group_;  // shared by the communicators of one group
   int rank_;
-  std::vector<const float*> parts_;  // [size], for the row at hand
+  std::vector<const float*> parts_;            // [size], for the row at hand
+  std::vector<Mailbox*> outgoing_, incoming_;  // by peer; null: not yet used
   Spinner spinner_;
   uint64_t received_ = 0;
 };

@@ -40,6 +40,7 @@ struct HttpServer::Impl {
   asio::signal_set signals{io};
   asio::steady_timer drain_timer{io};
   asio::steady_timer stop_timer{io};
+  int port = 0;  // stays after stop() has closed the acceptor; read from any thread
   double drain_seconds = 0;
   bool ending = false;
 
@@ -113,14 +114,12 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& host, 
   if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
   if (!ec) acceptor.bind(endpoint, ec);
   if (!ec) acceptor.listen(tcp::acceptor::max_listen_connections, ec);
+  if (!ec) impl->port = acceptor.local_endpoint(ec).port();
   if (ec) return error("--host ", host, " --port ", port, ": ", ec.message());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
-int HttpServer::port() const {
-  error_code ignored;
-  return impl_->acceptor.local_endpoint(ignored).port();
-}
+int HttpServer::port() const { return impl_->port; }
 
 void HttpServer::run(bool signals, double drain_seconds) {
   impl_->drain_seconds = drain_seconds;

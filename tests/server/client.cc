@@ -68,15 +68,30 @@ std::string Response::error() const {
   return cat(word(inner->find("message")), "|", word(inner->find("param")), "|", word(inner->find("code")));
 }
 
-Connection::Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  const timeval patience{.tv_sec = 10, .tv_usec = 0};
-  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+namespace {
+
+bool connected(int socket, int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+bool listens(int port) {
+  const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
+  const bool accepted = connected(probe, port);
+  ::close(probe);
+  return accepted;
+}
+
+Connection::Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  const timeval patience{.tv_sec = 10, .tv_usec = 0};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  EXPECT_TRUE(connected(socket_, port));
 }
 
 Connection::~Connection() { close(); }

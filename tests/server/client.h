@@ -26,6 +26,9 @@ struct Response {
   std::string error() const;
 };
 
+/// Whether somebody takes connections at the port.
+bool listens(int port);
+
 /// One connection to a port of this machine. Reads give up after ten seconds.
 class Connection {
  public:

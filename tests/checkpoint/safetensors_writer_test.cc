@@ -82,8 +82,9 @@ TEST(SafetensorsWriter, ShardsAreFilledInOrderAndIndexed) {
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   write_all(*writer, tensors);
   ASSERT_TRUE(writer->finish().ok());
-  EXPECT_THAT(*list_folder(folder.path()), ElementsAre("model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",
-                                                       "model-00003-of-00004.safetensors", "model.safetensors.index.json"));
+  EXPECT_THAT(*list_folder(folder.path()),
+              ElementsAre("model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors", "model-00003-of-00004.safetensors",
+                          "model-00004-of-00004.safetensors", "model.safetensors.index.json"));
   expect_read_back(folder.path(), tensors);
   const Json index = *read_json_object(folder.file("model.safetensors.index.json"));
   EXPECT_EQ(index.find("metadata")->find("total_size")->as_integer(), 85);

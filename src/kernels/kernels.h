@@ -65,6 +65,7 @@ struct Run {
 };
 
 struct QuantisedKernels;  // quantised.h
+struct WeightQuant;       // quantise_weights.h
 
 struct Kernels {
   Isa isa = Isa::kRef;
@@ -106,6 +107,9 @@ struct Kernels {
   int64_t (*argmax)(Run<float> values);
   /// log(sum(exp(values))): f32 exponentials of differences to the maximum, f64 sum of their block sums. -inf when all are.
   double (*log_sum_exp)(Run<float> values);
+
+  // --- weights to codes (see quantise_weights.h) ------------------------------------------------------------------------------------
+  void (*quantise_weights)(const WeightQuant& rule, ConstF32View rows, uint8_t* codes, F32View scales);
 
   // --- ceilings (see ceiling.h) ------------------------------------------------------------------------------------------------------
   /// Runs `rounds` rounds of multiply-adds of this path's bf16 matmul over independent accumulators; the floating-point operations done.

@@ -23,6 +23,8 @@ void attention_item(const AttentionArgs& args, const AttentionItem& item, void* 
 int64_t argmax(Run<float> values);
 double log_sum_exp(Run<float> values);
 
+void quantise_weights(const WeightQuant& rule, ConstF32View rows, uint8_t* codes, F32View scales);
+
 double dot_burst(int64_t rounds);
 uint64_t read_lines(const void* data, int64_t count);
 

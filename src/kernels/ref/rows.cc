@@ -153,6 +153,7 @@ constinit const Kernels kRefKernels{
     .attention_item = ref::attention_item,
     .argmax = ref::argmax,
     .log_sum_exp = ref::log_sum_exp,
+    .quantise_weights = ref::quantise_weights,
     .dot_burst = ref::dot_burst,
     .read_lines = ref::read_lines,
 };

@@ -5,6 +5,7 @@
 #include "kernels/vector/kv8.h"
 #include "kernels/vector/matmul.h"
 #include "kernels/vector/pack.h"
+#include "kernels/vector/quantise_weights.h"
 #include "kernels/vector/rows.h"
 
 namespace lamina::kernels::vec {
@@ -65,6 +66,7 @@ constexpr Kernels make_table(Isa isa, const QuantisedKernels* quantised) {
       .attention_item = attention_item<V>,
       .argmax = argmax<V>,
       .log_sum_exp = log_sum_exp<V>,
+      .quantise_weights = quantise_weights<V>,
       .dot_burst = dot_burst<V>,
       .read_lines = read_lines<V>,
   };

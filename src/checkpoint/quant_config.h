@@ -30,14 +30,14 @@ struct QuantScheme {
   enum class Layout {
     kFp8,     // weight e4m3 [N, K]
     kInt8,    // weight int8 [N, K]
-    kPacked,  // compressed-tensors pack-quantized: weight_packed [N, K / 8]
-    kGptq,    // qweight [K / 8, N]
-    kAwq,     // qweight [K, N / 8]
-    kFp4,     // e2m1 pairs [N, K / 2]
+    kPacked,  // compressed-tensors pack-quantized: weight_packed [N, ceil(K * bits / 32)] words of 32 bits
+    kGptq,    // qweight [ceil(K * bits / 32), N] words of 32 bits
+    kAwq,     // qweight [K, N / 8] words of eight 4-bit codes
+    kFp4,     // e2m1 pairs, weight_packed [N, ceil(K / 2)]; ModelOpt calls it weight
   };
   enum class Scale {
-    kFloat,  // f32, f16 or bf16
-    kE8m0,   // one byte, 2^(s - 127)
+    kFloat,  // f32, f16 or bf16; where the file's type says so, F8_E8M0
+    kE8m0,   // one byte, 2^(s - 127), of type U8 or F8_E8M0
     kE4m3,   // e4m3, times one f32 a tensor
   };
   Layout layout = Layout::kFp8;

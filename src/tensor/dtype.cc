@@ -24,6 +24,7 @@ constexpr DTypeRow kRows[] = {
     {DType::kI64, 8, "I64", "int64"},
     {DType::kF64, 8, "F64", "float64"},
     {DType::kBool, 1, "BOOL", "bool"},
+    {DType::kF8E8M0, 1, "F8_E8M0", "float8_e8m0fnu"},
 };
 
 constexpr bool rows_follow_the_enum() {

@@ -8,7 +8,7 @@
 
 namespace lamina {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8, kU8, kI16, kI32, kI64, kF64, kBool };
+enum class DType : uint8_t { kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8, kU8, kI16, kI32, kI64, kF64, kBool, kF8E8M0 };
 
 /// Bytes of one element.
 int dtype_bytes(DType dtype);

@@ -13,7 +13,7 @@ uint32_t bits_of(float value) { return __builtin_bit_cast(uint32_t, value); }
 float from_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 TEST(DType, NamesAndSizesAgree) {
-  for (int i = 0; i <= static_cast<int>(DType::kBool); ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kF8E8M0); ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(*parse_safetensors_dtype(dtype_name(dtype)), dtype);
     EXPECT_EQ(*parse_torch_dtype(torch_dtype_name(dtype)), dtype);

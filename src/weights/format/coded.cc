@@ -26,11 +26,11 @@ PublishedTensor scales_tensor(const QuantScheme& scheme, std::string leaf) {
   out.disk = scheme.scale_rows == 0 ? std::vector{DiskDim::fixed(1)} : std::vector{DiskDim::blocks(Axis::kRows, scheme.scale_rows), cols};
   switch (scheme.scale) {
     case QuantScheme::Scale::kFloat:
-      out.dtypes = {DType::kF32, DType::kBF16, DType::kF16};
+      out.dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E8M0};
       out.dummy = {.dtype = DType::kF32, .keep = 0x007FFFFF, .set = 0x3C000000};  // 2^-7 to 2^-6
       break;
     case QuantScheme::Scale::kE8m0:
-      out.dtypes = {DType::kU8};
+      out.dtypes = {DType::kU8, DType::kF8E8M0};  // the same byte
       out.dummy = {.dtype = DType::kU8, .keep = 0x01010101, .set = 0x78787878};
       break;
     case QuantScheme::Scale::kE4m3:

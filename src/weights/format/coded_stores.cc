@@ -21,7 +21,7 @@ size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 float scale_at(const SourceRows& source, int64_t row, int64_t col) {
   const auto* element = static_cast<const uint8_t*>(source.data) + (row * source.stride + col) * dtype_bytes(source.dtype);
   if (source.dtype == DType::kF8E4M3) return kernels::e4m3_to_f32(*element);
-  if (source.dtype == DType::kU8) return *element == 255 ? NAN : std::ldexp(1.0F, *element - 127);
+  if (source.dtype == DType::kU8 || source.dtype == DType::kF8E8M0) return *element == 255 ? NAN : std::ldexp(1.0F, *element - 127);
   if (source.dtype == DType::kF32) {
     float value;
     std::memcpy(&value, element, sizeof(value));
@@ -157,7 +157,9 @@ class ScalesStore final : public SectionedStore {
   Status plan(const std::vector<DType>& sources, std::string_view param) override {
     LAMINA_TRY(CodedStore::plan(sources, param));
     const bool same = std::adjacent_find(sources.begin(), sources.end(), std::not_equal_to<>()) == sources.end();
-    for (CodedSection& section : state_->sections) section.matrix.scale_dtype = same ? storage_dtype() : DType::kF32;
+    DType kept = same ? storage_dtype() : DType::kF32;
+    if (kept == DType::kF8E8M0) kept = DType::kU8;
+    for (CodedSection& section : state_->sections) section.matrix.scale_dtype = kept;
     return {};
   }
   void put(int64_t row, const SourceRows& source) override {

@@ -60,7 +60,7 @@ void put_bits(Param& param, const LoadPiece& piece, std::string_view name) {
     const int64_t begin = rect.col * dtype_bytes(bits.dtype);
     for (int64_t at = begin; at < begin + bytes;) {
       const int64_t skip = at % 4, count = std::min(4 - skip, begin + bytes - at);
-      const uint32_t word = (static_cast<uint32_t>(mix(row_key + static_cast<uint64_t>(at / 4))) & bits.keep) | bits.set;
+      const uint32_t word = (static_cast<uint32_t>(mix(row_key + static_cast<uint64_t>(at / 4))) & bits.keep) | bits.set_of(at / 4);
       std::memcpy(out, reinterpret_cast<const uint8_t*>(&word) + skip, static_cast<size_t>(count));
       out += count, at += count;
     }

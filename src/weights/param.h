@@ -30,11 +30,20 @@ struct SourceRows {
   std::string_view tensor;  // its name
 };
 
-/// What `--load-format dummy` puts into a tensor that is no plain one: (random & keep) | set, for each 32 bits.
+/// What `--load-format dummy` puts into a tensor that is no plain one: (random & keep) | set, for each 32 bits of a row.
 struct DummyBits {
   DType dtype = DType::kI32;
   uint32_t keep = 0;
   uint32_t set = 0;
+  int period = 32;  // bits after which `set` repeats along a row, at most 32: 3 for codes of 3 bits, which go over the words' edges
+
+  /// `set` for 32-bit word `word` of a row.
+  uint32_t set_of(int64_t word) const {
+    if (period == 32) return set;
+    uint32_t out = 0;
+    for (int64_t bit = 0; bit < 32; ++bit) out |= (set >> ((word * 32 + bit) % period) & 1U) << bit;
+    return out;
+  }
 };
 
 /// Where a parameter's values end up; formats and layers choose it. Two phases: plan (no memory), then fill.
@@ -74,6 +83,7 @@ struct Param {
   std::vector<DiskDim> disk = {};         // of the tensor on disk, at most two; empty: [rows, cols], or [rows] for a vector
   std::vector<std::string> aliases = {};  // further spellings of the last component of `name`
   bool optional = false;                  // a checkpoint may lack it, all of its parts
+  std::string set = {};                   // optional parameters of one set are all there or all absent; empty: each by itself
 
   bool is_vector() const { return cols.units == 0; }
   bool is_plain() const { return disk.empty(); }

@@ -149,6 +149,22 @@ TEST_P(QuantLayers, CutOverRanksHoldTheirRowsAndColumnsOfTheMatrix) {
   }
 }
 
+TEST_P(QuantLayers, MadeUpOnesPassTheChecksOfReadOnes) {
+  for (const bool v2 : {false, true}) {
+    QuantRecipe recipe = GetParam();
+    recipe.v2 = v2;
+    const QuantConfig config = config_of(recipe);
+    ParamList params;
+    const auto format =
+        make_quantised_format(config, {.model_dtype = DType::kF32, .act_quant = false, .holds = nullptr}, kernels::table(Isa::kRef));
+    const LinearShape shape{"m.proj", {{"", {ShardRule::kReplicate, 72, 1}}}, {ShardRule::kReplicate, 96, 1}};
+    ASSERT_TRUE(format->create_weights(shape, params).ok());
+    ThreadTeam team(2, 2);
+    const Status done = execute_dummy(*plan_dummy(params, DType::kBF16), team);
+    EXPECT_TRUE(done.ok()) << done.error().message;
+  }
+}
+
 std::vector<Isa> paths() {
   std::vector<Isa> out;
   for (const char* name : {"ref", "avx2", "avx512"}) {

@@ -37,13 +37,11 @@ PublishedLayout gptq_layout(const LinearShape& shape, const QuantScheme& scheme)
   const DiskDim groups = group_dim(shape, scheme);
   out.scales = scales_tensor(scheme, "scales");
   out.scales.disk = {groups, DiskDim::rows()};
-  uint32_t middle = 0;  // the stored zero point of symmetric codes, in every place of a word
-  const auto zero = static_cast<uint32_t>((1 << (scheme.bits - 1)) - (scheme.zero_is_less_one ? 1 : 0));
-  for (int bit = 0; bit < 32; bit += scheme.bits) middle |= zero << bit;
+  const auto stored_middle = static_cast<uint32_t>((1 << (scheme.bits - 1)) - (scheme.zero_is_less_one ? 1 : 0));
   out.zeros = PublishedTensor{.leaf = "qzeros",
                               .disk = {groups, DiskDim::packed(Axis::kRows, scheme.bits, 32)},
                               .dtypes = {DType::kI32},
-                              .dummy = {.dtype = DType::kI32, .keep = 0, .set = middle}};
+                              .dummy = {.dtype = DType::kI32, .keep = 0, .set = stored_middle, .period = scheme.bits}};
   out.index = PublishedTensor{
       .leaf = "g_idx", .disk = {DiskDim::fixed(shape.cols.on_disk().value)}, .dtypes = {DType::kI32}, .optional = !scheme.act_order};
   return out;

@@ -109,9 +109,11 @@ QuantConfig::Decision QuantConfig::decide(const Module& module) const {
     for (const ModulePattern& target : rule.targets) {
       if (!matches(target, module)) continue;
       if (!rule.scheme) return {};
-      // "Linear" says nothing about an embedding, and most methods say it without looking at the head.
+      // "Linear" says nothing about an embedding, and most methods say it without looking at the head; GPTQ's "dynamic" names modules by
+      // patterns as wide as ".*", and what it did not quantise it leaves as it was.
       const bool by_class = target.kind == ModulePattern::Kind::kClass && target.text == "Linear";
-      const bool vague = by_class && (module.embedding || (module.head && method_ != "compressed-tensors"));
+      const bool by_dynamic = target.kind == ModulePattern::Kind::kRegex && method_ == "gptq";
+      const bool vague = (by_class || by_dynamic) && (module.embedding || (module.head && method_ != "compressed-tensors"));
       return {vague ? Answer::kUndecided : Answer::kQuantised, &*rule.scheme};
     }
   }

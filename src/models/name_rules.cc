@@ -25,7 +25,7 @@ NameMap decoder_name_map(const ModelConfig& config) {
       skips.push_back({projector, "projector of the vision tower: only the language model is served"});
     }
   }
-  if (config.tie_word_embeddings) skips.push_back({"lm_head", "tied: the head is model.embed_tokens.weight"});
+  if (config.tie_word_embeddings) skips.push_back({"lm_head", "tied: the head is model.embed_tokens", "model.embed_tokens"});
   return {std::move(renames), std::move(skips)};
 }
 

@@ -107,17 +107,6 @@ Status audit_whole(const PlanOptions& options, ModelSource& source, const Weight
   return {};
 }
 
-/// A tied model may repeat its head; the embedding is used, and a head that differs is worth a warning.
-void check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
-  std::string_view head, embedding;
-  for (const TensorInfo& tensor : checkpoint.tensors()) {
-    const std::string name = names.rename(tensor.name);
-    if (name == "lm_head.weight") head = tensor.name;
-    if (name == "model.embed_tokens.weight") embedding = tensor.name;
-  }
-  if (!head.empty() && !embedding.empty()) warn_if_tied_head_differs(checkpoint, head, embedding);
-}
-
 }  // namespace
 
 std::string folder_name(const std::string& path) {
@@ -174,7 +163,7 @@ Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files) {
 Status load_weights(const ModelPlan& plan, ThreadTeam& team, const LoadProgress& progress) {
   const ModelSource& source = *plan.source;
   if (!source.checkpoint) return execute_dummy(plan.load, team);
-  if (source.config.tie_word_embeddings && plan.rank == 0) check_tied_head(*source.checkpoint, plan.built.model->names());
+  if (source.config.tie_word_embeddings && plan.rank == 0) LAMINA_TRY(check_tied_head(*source.checkpoint, plan.built.model->names()));
   LAMINA_TRY(execute_load(plan.load, *source.checkpoint, team, progress));
   return plan.kv_scales ? plan.kv_scales->complete() : Status();
 }

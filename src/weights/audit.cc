@@ -48,7 +48,8 @@ class Auditor {
     if (slot == nullptr) slot = find(names_.rename(tensor.name));
     if (slot != nullptr) return fill(*slot, tensor);
     if (scope_ == LoadScope::kPart) return;
-    if (std::optional<std::string> reason = names_.skip_reason(tensor.name)) {
+    const auto owned = [this](const std::string& name) { return find(name) != nullptr; };
+    if (std::optional<std::string> reason = names_.skip_reason(tensor.name, owned)) {
       report_.skipped.push_back({tensor.name, *std::move(reason)});
     } else if (tensor.elements() == 0) {
       report_.skipped.push_back({tensor.name, "empty"});
@@ -60,8 +61,12 @@ class Auditor {
   }
 
   void finish() {
+    std::unordered_set<std::string> present;
     for (const Sources& s : sources_) {
-      if (s.whole != nullptr || is_absent(s)) continue;
+      if (!s.param->set.empty() && !is_absent(s)) present.insert(s.param->set);
+    }
+    for (const Sources& s : sources_) {
+      if (s.whole != nullptr || (is_absent(s) && !present.contains(s.param->set))) continue;
       for (size_t part = 0; part < s.parts.size(); ++part) {
         if (s.parts[part] == nullptr) report_.missing.push_back(s.param->part_name(static_cast<int>(part)));
       }

@@ -50,10 +50,6 @@ Status KvScales::complete() {
     Layer& layer = layers[i];
     const std::string name = cat("model.layers.", stage.begin + static_cast<int64_t>(i), ".self_attn.");
     if (layer.has_v && !layer.has_k) return error("checkpoint has ", name, "v_scale but no ", name, "k_scale");
-    if (layer.has_k != layers.front().has_k) {
-      const std::string first = cat("model.layers.", stage.begin, ".self_attn.k_scale");
-      return error("checkpoint has ", layer.has_k ? cat(name, "k_scale") : first, " but no ", layer.has_k ? first : cat(name, "k_scale"));
-    }
     if (layer.has_k && !layer.has_v) layer.v = layer.k;
   }
   return {};
@@ -70,12 +66,14 @@ std::shared_ptr<KvScales> declare_kv_scales(const StageLayers& stage, bool requi
   auto scales = std::make_shared<KvScales>();
   scales->stage = stage;
   scales->layers.resize(static_cast<size_t>(stage.count));
-  const auto add = [&](std::string name, std::vector<std::string> aliases, std::unique_ptr<ParamStore> store, bool optional) {
+  const auto add = [&](std::string name, std::vector<std::string> aliases, std::unique_ptr<ParamStore> store, bool optional,
+                       std::string set) {
     Param param{
         .name = std::move(name), .parts = {{"", {.rule = ShardRule::kReplicate, .units = 1}}}, .cols = {}, .store = std::move(store)};
     param.disk = {DiskDim::fixed(1)};
     param.aliases = std::move(aliases);
     param.optional = optional;
+    param.set = std::move(set);
     params.add(std::move(param));
   };
   for (size_t i = 0; i < scales->layers.size(); ++i) {
@@ -83,11 +81,11 @@ std::shared_ptr<KvScales> declare_kv_scales(const StageLayers& stage, bool requi
     const std::string module = cat("model.layers.", stage.begin + static_cast<int64_t>(i), ".self_attn.");
     const auto store = [&](float* value, bool* present) { return std::make_unique<ScaleStore>(scales, value, present); };
     add(module + "k_scale", {"attn.k_scale", "k_proj.k_scale", "qkv_proj.k_scale", "k_proj.output_scale", "kv_scale", "attn.kv_scale"},
-        store(&layer.k, &layer.has_k), !required);
+        store(&layer.k, &layer.has_k), !required, "k_scale");
     add(module + "v_scale", {"attn.v_scale", "v_proj.v_scale", "qkv_proj.v_scale", "v_proj.output_scale"}, store(&layer.v, &layer.has_v),
-        !required);
-    add(module + "q_scale", {"attn.q_scale", "q_proj.output_scale"}, store(nullptr, nullptr), true);
-    add(module + "prob_scale", {"attn.prob_scale", "prob_output_scale"}, store(nullptr, nullptr), true);
+        !required, "v_scale");
+    add(module + "q_scale", {"attn.q_scale", "q_proj.output_scale"}, store(nullptr, nullptr), true, "");
+    add(module + "prob_scale", {"attn.prob_scale", "prob_output_scale"}, store(nullptr, nullptr), true, "");
   }
   return scales;
 }

@@ -21,7 +21,7 @@ struct KvScales {
   StageLayers stage;
   std::vector<Layer> layers;
 
-  /// After loading: v is k where the checkpoint has one scale for both. An error names the first layer that lacks what another one has.
+  /// After loading: v is k where the checkpoint has one scale for both. An error names the first layer that has a scale of values alone.
   Status complete();
 };
 
@@ -29,8 +29,9 @@ struct KvScales {
 bool holds_kv_scales(const Checkpoint& checkpoint);
 
 /// Declares model.layers.N.self_attn.k_scale and v_scale with their other names: attn.k_scale, k_proj.k_scale, qkv_proj.k_scale,
-/// k_proj.output_scale, kv_scale (both), and q_scale and prob_scale, which nothing here uses. Scalars; each may be absent unless
-/// `required`. Loading refuses values that are not finite and above 0.
+/// k_proj.output_scale, kv_scale (both), and q_scale and prob_scale, which nothing here uses. Scalars. Unless
+/// `required` a checkpoint may lack the scales of keys, or of values, in all layers of the list; in some of them the audit misses the
+/// others. Loading refuses values that are not finite and above 0.
 std::shared_ptr<KvScales> declare_kv_scales(const StageLayers& stage, bool required, ParamList& params);
 
 }  // namespace lamina

@@ -31,9 +31,10 @@ bool pattern_is_sound(std::string_view pattern) {
   return pattern.back() == '+' && number(pattern.substr(1, pattern.size() - 2)).has_value();
 }
 
-bool contains_run(const std::vector<std::string>& name, const std::vector<std::string>& pattern) {
+/// Where a run of components that matches `pattern` begins, or the end.
+auto find_run(const std::vector<std::string>& name, const std::vector<std::string>& pattern) {
   return std::search(name.begin(), name.end(), pattern.begin(), pattern.end(),
-                     [](const std::string& component, const std::string& p) { return component_matches(p, component); }) != name.end();
+                     [](const std::string& component, const std::string& p) { return component_matches(p, component); });
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ NameMap::NameMap(std::vector<RenameRule> renames, std::vector<SkipRule> skips) {
   }
   std::stable_sort(renames_.begin(), renames_.end(), [](const Rename& a, const Rename& b) { return a.from.size() > b.from.size(); });
   for (SkipRule& rule : skips) {
-    skips_.push_back({split(rule.components, '.'), std::move(rule.reason)});
+    skips_.push_back({split(rule.components, '.'), std::move(rule.reason), std::move(rule.instead)});
     LAMINA_CHECK(std::all_of(skips_.back().pattern.begin(), skips_.back().pattern.end(), pattern_is_sound), "unsound skip rule");
   }
 }
@@ -68,11 +69,18 @@ std::string NameMap::rename(std::string_view tensor) const {
   return join(out, ".");
 }
 
-std::optional<std::string> NameMap::skip_reason(std::string_view tensor) const {
-  const Path name = split(tensor, '.');
-  const Path renamed = split(rename(tensor), '.');
+std::optional<std::string> NameMap::skip_reason(std::string_view tensor, const std::function<bool(const std::string&)>& owned) const {
+  const Path spellings[] = {split(tensor, '.'), split(rename(tensor), '.')};
   for (const Skip& skip : skips_) {
-    if (contains_run(name, skip.pattern) || contains_run(renamed, skip.pattern)) return skip.reason;
+    for (const Path& name : spellings) {
+      const auto run = find_run(name, skip.pattern);
+      if (run == name.end()) continue;
+      if (skip.instead.empty()) return skip.reason;
+      Path other(name.begin(), run);
+      other.push_back(skip.instead);
+      other.insert(other.end(), run + static_cast<std::ptrdiff_t>(skip.pattern.size()), name.end());
+      if (owned(join(other, "."))) return skip.reason;
+    }
   }
   return std::nullopt;
 }

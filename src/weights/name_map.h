@@ -1,6 +1,7 @@
 #pragma once
 // Checkpoint names -> parameter names, by whole path components, longest rule first.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ struct RenameRule {
 struct SkipRule {
   std::string components;
   std::string reason;
+  std::string instead = {};  // if any: only where a parameter has the name with `components` replaced by this
 };
 
 class NameMap {
@@ -31,8 +33,9 @@ class NameMap {
   /// The parameter name a tensor name stands for: one pass from left to right, at each component the longest rule that matches there;
   /// what a rule wrote is not matched again. The loader takes a name that a parameter owns as it is, before any rename.
   std::string rename(std::string_view tensor) const;
-  /// The reason of the first rule that matches the name or its renamed form. The loader asks only for names that nothing owns.
-  std::optional<std::string> skip_reason(std::string_view tensor) const;
+  /// The reason of the first rule that matches the name or its renamed form. The loader asks only for names that nothing owns; `owned` says
+  /// whether a parameter has a name.
+  std::optional<std::string> skip_reason(std::string_view tensor, const std::function<bool(const std::string&)>& owned) const;
 
  private:
   using Path = std::vector<std::string>;
@@ -43,6 +46,7 @@ class NameMap {
   struct Skip {
     Path pattern;
     std::string reason;
+    std::string instead;
   };
   std::vector<Rename> renames_;  // longest `from` first
   std::vector<Skip> skips_;

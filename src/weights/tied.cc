@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "weights/param.h"
 
 namespace lamina {
 
@@ -24,16 +26,31 @@ bool equal_bytes(const Checkpoint& checkpoint, const TensorInfo& a, const Tensor
   return true;
 }
 
+bool is_plain(const TensorInfo& tensor) { return check_float_sources({tensor.dtype}, "").ok(); }
+
 }  // namespace
 
-bool warn_if_tied_head_differs(const Checkpoint& checkpoint, std::string_view head, std::string_view embedding) {
-  const TensorInfo* a = checkpoint.find(head);
-  const TensorInfo* b = checkpoint.find(embedding);
-  if (a == nullptr || b == nullptr) return false;
-  if (a->dtype == b->dtype && a->shape == b->shape && equal_bytes(checkpoint, *a, *b)) return false;
-  log_warning(cat("the config ties the head to the embedding, but tensor ", head, " differs from ", embedding, ": ", embedding,
-                  " is used for both"));
-  return true;
+Status check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
+  static constexpr std::string_view kHead = "lm_head.", kEmbedding = "model.embed_tokens.";
+  std::map<std::string, const TensorInfo*> head, embedding;  // by what stands behind the module
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    const std::string name = names.rename(tensor.name);
+    if (name.starts_with(kHead)) head.emplace(name.substr(kHead.size()), &tensor);
+    if (name.starts_with(kEmbedding)) embedding.emplace(name.substr(kEmbedding.size()), &tensor);
+  }
+  for (const auto& [leaf, own] : head) {
+    const auto found = embedding.find(leaf);
+    if (found == embedding.end()) return error("the config ties the head to the embedding, which has no ", leaf, " as ", own->name, " is");
+    const TensorInfo* const shared = found->second;
+    if (own->dtype == shared->dtype && own->shape == shared->shape && equal_bytes(checkpoint, *own, *shared)) continue;
+    const std::string differs =
+        cat("the config ties the head to the embedding, but tensor ", own->name, " differs from ", shared->name, ": ");
+    if (leaf != "weight" || !is_plain(*own) || !is_plain(*shared)) {
+      return error(differs, "a quantised head must repeat the embedding, or the config say \"tie_word_embeddings\": false");
+    }
+    log_warning(cat(differs, shared->name, " is used for both"));
+  }
+  return {};
 }
 
 }  // namespace lamina

@@ -1,14 +1,15 @@
 #pragma once
-// Tied heads whose checkpoint holds a head tensor all the same.
-
-#include <string_view>
+// Tied heads whose checkpoint holds a head all the same.
 
 #include "checkpoint/safetensors.h"
+#include "weights/name_map.h"
 
 namespace lamina {
 
-/// For a model that ties its head to the embedding: the embedding is used. When the checkpoint holds both tensors and they differ (in type,
-/// shape or any byte), logs one warning that names both, and returns true. Reads at most both tensors once and drops their pages.
-bool warn_if_tied_head_differs(const Checkpoint& checkpoint, std::string_view head, std::string_view embedding);
+/// For a model that ties its head to the embedding: the embedding is used, and tensors of a head that repeat those of the embedding change
+/// nothing. A plain head that differs (in type, shape or any byte) is worth one warning that names both tensors. A quantised one is
+/// refused, as is one beside a quantised embedding: whoever made it meant a head of its own. Reads at most all of these tensors once and
+/// drops their pages.
+Status check_tied_head(const Checkpoint& checkpoint, const NameMap& names);
 
 }  // namespace lamina

@@ -50,7 +50,8 @@ TEST_P(QuantCheckpoint, GivesTheLogitsOfItsMatricesOrIsRefusedByName) {
   EngineOptions options = toy_options(folder);
   options.act_quant = "off";
   options.topology.tp_size = row.tp;
-  options.threads = row.tp;
+  options.topology.pp_size = row.pp;
+  options.threads = row.tp * row.pp;
   const std::vector<TokenId> prompt = fixture::toy_prompt(20);
   const Served served = serve(options, prompt);
   EXPECT_EQ(served.log.find("warning"), std::string::npos) << served.log;
@@ -101,6 +102,11 @@ std::vector<QuantRow> gptq() {
       {"ABiasThatIsNotZero", kGptq, {kDown + ".bias"}, all({zero_biases(), add(kDown + ".bias", fixture::constant_tensor({64}, 1))})},
       {"A19RealBiases", kGptqActOrder, kServed, all({}), {.qkv_bias = true, .o_bias = true, .mlp_bias = true}},
       {"HeadSaid", kGptq, kServed, all({quantised(kGptq, "lm_head"), with("lm_head", Json(true))}), {.vocab = 264}},
+      {"TiedHeadIsGptq",
+       kGptq,
+       {"unexpected 4", "lm_head.qweight", "lm_head.scales"},
+       quantised(kGptq, "lm_head"),
+       {.vocab = 264, .tied = true}},
       {"HeadNotSaid", kGptq, kServed, quantised(kGptq, "lm_head"), {.vocab = 264}},
       {"FiveBits", kGptq, {"quantization_config.bits", "5", "2, 3, 4, 8"}, with("bits", Json(5))},
       {"GroupOfNothing", kGptq, {"group_size", "0"}, with("group_size", Json(0))},
@@ -112,6 +118,12 @@ std::vector<QuantRow> gptq() {
       {"DynamicOtherBits", kGptq, kServed,
        all({quantised({.kind = Kind::kGptq, .bits = 8}, "model.layers.0.mlp.down_proj"), quantised({.kind = Kind::kGptq, .bits = 8}, kDown),
             with_json("dynamic", R"({"+:.*down_proj": {"bits": 8}})")})},
+      {"DynamicOfEverything", kGptq, kServed, with_json("dynamic", R"({"+:.*": {"bits": 4}})")},
+      {"DynamicOfEverythingWithAHead",
+       kGptq,
+       kServed,
+       all({quantised(kGptq, "lm_head"), with_json("dynamic", R"({".*": {"bits": 4}})")}),
+       {.vocab = 264}},
       {"ZeroPointOutOfAByte",
        {.kind = Kind::kGptq, .bits = 8, .symmetric = false},
        {kQ + ".qzeros", "zero point 256"},
@@ -173,6 +185,17 @@ std::vector<QuantRow> fp8_heads_and_blocks() {
        all({quantised(kFp8, head), with_json("ignored_layers", R"(["lm_head"])")})},
       {"QuantisedEmbedding", channel, kServed, quantised(channel, embedding)},
       {"QuantisedTiedEmbedding", channel, kServed, quantised(channel, embedding), {.tied = true}},
+      {"TiedHeadRepeatsTheQuantisedEmbedding",
+       channel,
+       kServed,
+       all({quantised(channel, embedding), copied(embedding, head)}),
+       {.tied = true}},
+      {"TiedHeadHasOtherScales",
+       channel,
+       {"lm_head.weight_scale differs from model.embed_tokens.weight_scale"},
+       all({quantised(channel, embedding), copied(embedding, head), first_value("lm_head.weight_scale", 0.5F)}),
+       {.tied = true}},
+      {"TiedHeadIsQuantisedAlone", kFp8, {"unexpected 1 (lm_head.weight_scale)"}, quantised(kFp8, head), {.tied = true}},
       {"QuantisedTiedEmbeddingOnTwoRanks", channel, kServed, quantised(channel, embedding), {.tied = true}, 2},
       {"A37OddBlocks", kFp8Block, kServed, all({}), {.inner = 40}},
       {"A37OddBlocksOnTwoRanks", kFp8Block, kServed, all({}), {.inner = 40}, 2},
@@ -249,6 +272,9 @@ std::vector<QuantRow> compressed() {
       {"Int8ScaleTransposed", kInt8, {kQ + ".weight_scale", "[1, 64]", "[64, 1]"}, reshape(kQ + ".weight_scale", {1, 64})},
       {"Int8ScaleAsAVector", kInt8, kServed, reshape(kQ + ".weight_scale", {64})},
       {"MxScaleNan", kMxfp4, {kQ + ".weight_scale", "nan"}, first_byte(kQ + ".weight_scale", 0xFF)},
+      {"MxScalesOfTheirOwnType", kMxfp4, kServed, retype("weight_scale", "F8_E8M0")},
+      {"Mx8ScalesOfTheirOwnType", {.kind = Kind::kMxfp8}, kServed, retype("weight_scale_inv", "F8_E8M0")},
+      {"Mx8ScalesOfTheirOwnTypeInOnePart", {.kind = Kind::kMxfp8}, kServed, retype("k_proj.weight_scale_inv", "F8_E8M0")},
       {"MxScalesAreFloats",
        kMxfp4,
        {kQ + ".weight_scale", "type F32", "U8"},
@@ -273,7 +299,9 @@ std::vector<QuantRow> compressed() {
 }
 
 std::vector<QuantRow> kv_scales() {
-  const std::string k0 = "model.layers.0.self_attn.k_scale";
+  const std::string k0 = "model.layers.0.self_attn.k_scale", k1 = "model.layers.1.self_attn.k_scale";
+  const std::string v1 = "model.layers.1.self_attn.v_scale";
+  constexpr const char* kKvScheme = R"({"num_bits": 8, "type": "float", "strategy": "tensor", "dynamic": false, "symmetric": true})";
   const Change both = all({each_layer("k_scale", kOne), each_layer("v_scale", kOne)});
   return {
       {"KvScales", kFp8, kServed, both},
@@ -286,7 +314,18 @@ std::vector<QuantRow> kv_scales() {
       {"KvScaleNegative", kFp8, {k0, "-1"}, all({both, scalar(k0, -1)})},
       {"KvScaleOfManyElements", kFp8, {k0, "[2]"}, all({both, add(k0, fixture::constant_tensor({2}, 1))})},
       {"KvScaleOfValuesOnly", kFp8, {"v_scale", "no model.layers.0.self_attn.k_scale"}, each_layer("v_scale", kOne)},
-      {"KvScaleOfOneLayer", kFp8, {"has model.layers.1.self_attn.k_scale but no " + k0}, add("model.layers.1.self_attn.k_scale", kOne)},
+      {"KvScaleOfOneLayer", kFp8, {"missing 1 (" + k0 + ")"}, add("model.layers.1.self_attn.k_scale", kOne)},
+      {"KvScaleOfOneStage", kFp8, {"missing 1 (" + k0 + ")"}, add("model.layers.1.self_attn.k_scale", kOne), {}, 1, 2},
+      {"KvScaleOfTheValuesOfOneLayer", kFp8, {"missing 1 (" + v1 + ")"}, all({both, drop(v1)})},
+      {"KvScaleOfTheValuesOfOneStage", kFp8, {"missing 1 (" + v1 + ")"}, all({both, drop(v1)}), {}, 1, 2},
+      {"KvScalesPromised", kPacked, kServed, all({both, with_json("kv_cache_scheme", kKvScheme)})},
+      {"KvScalesPromisedOfAllButOneStage",
+       kPacked,
+       {"missing 2 (" + k1 + ", " + v1 + ")"},
+       all({both, drop(k1), drop(v1), with_json("kv_cache_scheme", kKvScheme)}),
+       {},
+       1,
+       2},
       {"KvScaleTwice", kFp8, {"duplicate", "k_proj.k_scale"}, all({both, each_layer("k_proj.k_scale", kOne)})},
   };
 }

@@ -57,8 +57,25 @@ Change first_value(std::string tensor, float value) {
 Change first_byte(std::string tensor, int value) {
   return [=](QuantToy& t) { t.model.tensors.at(tensor).bytes[0] = static_cast<char>(value); };
 }
+Change copied(std::string from, std::string to) {
+  return [=](QuantToy& t) {
+    const fixture::Tensors before = t.model.tensors;
+    for (const auto& [name, tensor] : before) {
+      if (name.starts_with(from + ".")) t.model.tensors[to + name.substr(from.size())] = tensor;
+    }
+  };
+}
 Change reshape(std::string tensor, std::vector<int64_t> shape) {
   return [=](QuantToy& t) { t.model.tensors.at(tensor).shape = shape; };
+}
+Change retype(std::string suffix, std::string dtype) {
+  return [=](QuantToy& t) {
+    int changed = 0;
+    for (auto& [name, tensor] : t.model.tensors) {
+      if (name.ends_with(suffix)) tensor.dtype = dtype, ++changed;
+    }
+    ASSERT_GT(changed, 0) << suffix;
+  };
 }
 Change index(std::string tensor, std::vector<uint32_t> words) {
   return add(tensor, fixture::i32_tensor({static_cast<int64_t>(words.size())}, words));

@@ -18,6 +18,7 @@ struct QuantRow {
   Change change = [](fixture::QuantToy&) {};
   fixture::ToyShape shape = {};
   int tp = 1;
+  int pp = 1;
 };
 inline void PrintTo(const QuantRow& row, std::ostream* out) { *out << row.name; }
 
@@ -35,7 +36,11 @@ Change scalar(std::string tensor, float value);
 /// The first element of an F16, BF16 or F32 tensor.
 Change first_value(std::string tensor, float value);
 Change first_byte(std::string tensor, int value);
+/// Every tensor of module `from` again under `to`.
+Change copied(std::string from, std::string to);
 Change reshape(std::string tensor, std::vector<int64_t> shape);
+/// Says another type of every tensor whose name ends so.
+Change retype(std::string suffix, std::string dtype);
 Change index(std::string tensor, std::vector<uint32_t> words);
 
 // Keys of the quantisation block.

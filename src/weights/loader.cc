@@ -87,16 +87,6 @@ Status reserve(const LoadPlan& plan) {
   return plan.params->reserve();
 }
 
-/// A read beyond the end of a file that shrank would kill the process.
-Status check_unchanged(const Checkpoint& checkpoint) {
-  for (int i = 0; i < checkpoint.file_count(); ++i) {
-    LAMINA_ASSIGN(const uint64_t size, file_size(checkpoint.file_path(i)));
-    const size_t mapped = checkpoint.file(i).bytes().size();
-    if (size != mapped) return error(checkpoint.file_path(i), " changed while it was open: it had ", mapped, " bytes and has ", size);
-  }
-  return {};
-}
-
 /// Moves rows from the mapped files into stores.
 class Reader {
  public:
@@ -208,6 +198,15 @@ DiskRect disk_rect(const Param& param, const LoadPiece& piece) {
 }
 
 int64_t disk_stride(const TensorInfo& tensor) { return tensor.shape.size() < 2 ? 1 : tensor.shape[1]; }
+
+Status check_unchanged(const Checkpoint& checkpoint) {
+  for (int i = 0; i < checkpoint.file_count(); ++i) {
+    LAMINA_ASSIGN(const uint64_t size, file_size(checkpoint.file_path(i)));
+    const size_t mapped = checkpoint.file(i).bytes().size();
+    if (size != mapped) return error(checkpoint.file_path(i), " changed while it was open: it had ", mapped, " bytes and has ", size);
+  }
+  return {};
+}
 
 Status check_weights_fit(size_t needed, uint64_t available) {
   if (needed <= available) return {};

@@ -74,6 +74,8 @@ Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, cons
 /// Like plan_load for `--load-format dummy`: every store is planned with `dtype`.
 Result<LoadPlan> plan_dummy(ParamList& params, DType dtype);
 
+/// An error when a file has another size than when it was mapped: a read beyond the end of one that shrank would kill the process.
+Status check_unchanged(const Checkpoint& checkpoint);
 /// An error, naming both numbers, when `needed` bytes of weights exceed what is available.
 Status check_weights_fit(size_t needed, uint64_t available);
 

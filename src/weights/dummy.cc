@@ -77,11 +77,36 @@ void put_bits(Param& param, const LoadPiece& piece, std::string_view name) {
                                      .tensor = name});
 }
 
+/// Few rows at a time, so that they are still in the cache when they are packed.
+void put_matrix(Param& param, const LoadPiece& piece, std::string_view name, uint64_t key) {
+  const int64_t grain = param.store->row_grain();
+  const DiskRect rect = source_rect(param, piece);
+  std::vector<uint16_t> values(static_cast<size_t>(std::min(grain, piece.rows) * rect.cols));
+  for (int64_t row = 0; row < piece.rows;) {
+    const int64_t count = std::min(piece.rows - row, grain - (piece.local_row + row) % grain);
+    for (int64_t r = 0; r < count; ++r) {
+      const uint64_t row_key = mix(key + static_cast<uint64_t>(rect.row + row + r) + 1);
+      fill_row(row_key, rect.col, rect.cols, values.data() + r * rect.cols);
+    }
+    param.store->put(piece.local_row + row, {.data = values.data(),
+                                             .dtype = DType::kBF16,
+                                             .rows = count,
+                                             .cols = rect.cols,
+                                             .stride = rect.cols,
+                                             .part = piece.part,
+                                             .count = count,
+                                             .first_row = piece.source_row + row,
+                                             .first_col = piece.source_col,
+                                             .tensor = name});
+    row += count;
+  }
+}
+
 }  // namespace
 
 void put_dummy(Param& param, const LoadPiece& piece) {
   const std::string name = param.part_name(piece.part);
-  if (!param.is_plain()) return put_bits(param, piece, name);
+  if (!param.is_plain() && !param.store->dummy().plain) return put_bits(param, piece, name);
   const uint64_t key = hash_name(name);
   if (param.is_vector()) {
     std::vector<uint16_t> values(static_cast<size_t>(piece.rows));
@@ -90,17 +115,7 @@ void put_dummy(Param& param, const LoadPiece& piece) {
     for (uint16_t& v : values) v = f32_to_bf16(centre + bf16_to_f32(v));
     return param.store->put(piece.local_row, {values.data(), DType::kBF16, piece.rows, 1, 1});
   }
-  const int64_t grain = param.store->row_grain();  // few rows at a time, so that they are still in the cache when they are packed
-  std::vector<uint16_t> values(static_cast<size_t>(grain * piece.cols));
-  for (int64_t row = 0; row < piece.rows;) {
-    const int64_t count = std::min(piece.rows - row, grain - (piece.local_row + row) % grain);
-    for (int64_t r = 0; r < count; ++r) {
-      const uint64_t row_key = mix(key + static_cast<uint64_t>(piece.source_row + row + r) + 1);
-      fill_row(row_key, piece.source_col, piece.cols, values.data() + r * piece.cols);
-    }
-    param.store->put(piece.local_row + row, {values.data(), DType::kBF16, count, piece.cols, piece.cols});
-    row += count;
-  }
+  put_matrix(param, piece, name, key);
 }
 
 }  // namespace lamina

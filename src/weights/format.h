@@ -68,3 +68,4 @@ std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, Q
                                                     const kernels::Kernels& kernels);
 
 }  // namespace lamina
+  bool quantise = false;                                 // the checkpoint is plain, and layers quantise its tensors while they are loaded

@@ -27,7 +27,7 @@ DType source_dtype(const Param& param, const LoadPiece& piece) {
 }
 
 size_t source_bytes(const Param& param, const LoadPiece& piece) {
-  const DiskRect rect = disk_rect(param, piece);
+  const DiskRect rect = source_rect(param, piece);
   return static_cast<size_t>(rect.rows * rect.cols * dtype_bytes(source_dtype(param, piece)));
 }
 
@@ -96,7 +96,7 @@ class Reader {
   size_t fill(size_t index, size_t ahead) const {
     if (index + ahead < tasks_.size()) {
       for_pieces(tasks_[index + ahead], [&](const LoadPiece& piece) {
-        const Range range = range_of(*piece.tensor, disk_rect(*tasks_[index + ahead].load->param, piece));
+        const Range range = range_of(*piece.tensor, source_rect(*tasks_[index + ahead].load->param, piece));
         checkpoint_.file(piece.tensor->file).will_need(range.begin, range.length);
       });
     }
@@ -125,7 +125,7 @@ class Reader {
   void put(Param& param, const LoadPiece& piece) const {
     const TensorInfo& tensor = *piece.tensor;
     const MappedFile& file = checkpoint_.file(tensor.file);
-    const DiskRect rect = disk_rect(param, piece);
+    const DiskRect rect = source_rect(param, piece);
     const Range range = range_of(tensor, rect);
     LAMINA_CHECK(range.begin + range.length <= tensor.end, "rows outside the tensor");
     param.store->put(piece.local_row, {.data = file.bytes().data() + range.begin,
@@ -195,6 +195,14 @@ DiskRect disk_rect(const Param& param, const LoadPiece& piece) {
     ranges[i++] = dim.units(by_rows ? piece.source_row : piece.source_col, by_rows ? piece.rows : piece.cols);
   }
   return {.row = ranges[0].begin, .col = ranges[1].begin, .rows = ranges[0].count, .cols = ranges[1].count};
+}
+
+DiskRect source_rect(const Param& param, const LoadPiece& piece) {
+  DiskRect rect = disk_rect(param, piece);
+  if (!param.store->reads_whole_rows()) return rect;
+  rect.col = 0;
+  rect.cols = param.cols.on_disk().value;
+  return rect;
 }
 
 int64_t disk_stride(const TensorInfo& tensor) { return tensor.shape.size() < 2 ? 1 : tensor.shape[1]; }

@@ -29,6 +29,8 @@ struct DiskRect {
 };
 DiskRect disk_rect(const Param& param, const LoadPiece& piece);
 /// Elements from row to row of a tensor.
+/// What the store is given of it: that, or whole rows.
+DiskRect source_rect(const Param& param, const LoadPiece& piece);
 int64_t disk_stride(const TensorInfo& tensor);
 
 struct ParamLoad {

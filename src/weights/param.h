@@ -35,7 +35,8 @@ struct DummyBits {
   DType dtype = DType::kI32;
   uint32_t keep = 0;
   uint32_t set = 0;
-  int period = 32;  // bits after which `set` repeats along a row, at most 32: 3 for codes of 3 bits, which go over the words' edges
+  bool plain = false;  // instead: what a plain tensor of that name gets, in bf16
+  int period = 32;     // bits after which `set` repeats along a row, at most 32: 3 for codes of 3 bits, which go over the words' edges
 
   /// `set` for 32-bit word `word` of a row.
   uint32_t set_of(int64_t word) const {
@@ -73,6 +74,9 @@ class ParamStore {
 struct ParamPart {
   std::string module;  // the last module component on disk in place of the owner's: "q_proj"
   ShardDim rows;
+  /// Whether put() wants whole rows of the tensors: all columns from 0 on, though first_col and the parameter's share say which are its
+  /// own.
+  virtual bool reads_whole_rows() const { return false; }
 };
 
 struct Param {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/strings.h"
-#include "weights/format/coded.h"
+#include "weights/format/quantising.h"
 
 namespace lamina {
 
@@ -18,25 +18,13 @@ PublishedLayout layout_of(const LinearShape& shape, const QuantScheme& scheme) {
   return kLayouts[static_cast<size_t>(scheme.layout)](shape, scheme);
 }
 
-bool is_last(std::string_view name, std::string_view component) {
-  return name.ends_with(component) && (name.size() == component.size() || name[name.size() - component.size() - 1] == '.');
-}
-
-/// What a checkpoint may call the module `name`: as it is, of a bare decoder, of the language model in a wrapper.
-void add_names(std::string_view name, std::vector<std::string>& out) {
-  out.emplace_back(name);
-  out.push_back(cat("language_model.", name));
-  if (!name.starts_with("model.")) return;
-  const std::string_view inner = name.substr(6);
-  out.emplace_back(inner);
-  out.push_back(cat("model.language_model.", inner));
-}
-
 class QuantisedFormat final : public WeightFormat {
  public:
   QuantisedFormat(const QuantConfig& config, QuantisedFormatOptions options, const kernels::Kernels& kernels)
       : config_(config),
         holds_(std::move(options.holds)),
+        quantises_(options.quantise),
+        kernels_(kernels),
         plain_(make_plain_format({options.model_dtype}, kernels)),
         coded_{.model_dtype = options.model_dtype, .act_quant = options.act_quant, .scratch = std::make_shared<InputScratch>()} {}
 
@@ -54,6 +42,7 @@ class QuantisedFormat final : public WeightFormat {
     std::optional<const QuantScheme*> agreed;
     std::string first;
     for (const ParamPart& part : shape.parts) {
+    if (quantises_) return create_quantising(shape, *scheme, layout_of(shape, *scheme), coded_, kernels_, params);
       const std::string own = part.module.empty() ? shape.name : Param::with_leaf(shape.name, part.module);
       const QuantScheme* const scheme = scheme_of_part(shape, own);
       if (!agreed) agreed = scheme, first = own;
@@ -67,10 +56,7 @@ class QuantisedFormat final : public WeightFormat {
   static std::string describe(const QuantScheme* scheme) { return scheme == nullptr ? "plain" : scheme->describe(); }
 
   const QuantScheme* scheme_of_part(const LinearShape& shape, const std::string& own) const {
-    QuantConfig::Module module{.names = {}, .embedding = is_last(own, "embed_tokens"), .head = is_last(own, "lm_head")};
-    add_names(own, module.names);
-    if (own != shape.name) add_names(shape.name, module.names);
-    const QuantConfig::Decision decision = config_.decide(module);
+    const QuantConfig::Decision decision = config_.decide(quant_module(own, shape.name));
     if (decision.answer == Answer::kPlain) return nullptr;
     if (decision.answer == Answer::kUndecided && !holds_scales(shape, own, *decision.scheme)) return nullptr;
     return decision.scheme;
@@ -100,3 +86,5 @@ std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, Q
 }
 
 }  // namespace lamina
+  bool quantises_;
+  const kernels::Kernels& kernels_;

@@ -72,7 +72,8 @@ bool matches_name(const ModulePattern& pattern, std::string_view name) {
 
 std::string QuantScheme::describe() const {
   static constexpr const char* kNames[] = {"fp8", "int8", "pack-quantized", "gptq", "awq", "fp4"};
-  std::string out = cat(kNames[static_cast<size_t>(layout)], " ", bits, " bit");
+  const bool named = layout == Layout::kFp8 || layout == Layout::kInt8 || layout == Layout::kFp4;  // by their bits
+  std::string out = cat(kNames[static_cast<size_t>(layout)], named ? "" : cat(" ", bits, " bit"));
   if (scale_rows == 0) return out + ", one scale";
   if (scale_rows > 1) return out + cat(", blocks of ", scale_rows, "x", scale_cols);
   return out + (scale_cols == 0 ? std::string(", a scale a row") : cat(", groups of ", scale_cols, act_order ? " by g_idx" : ""));

@@ -51,7 +51,7 @@ struct QuantScheme {
   bool modelopt = false;          // tensor names of ModelOpt: weight_scale_2 multiplies; else weight_global_scale divides
   InputQuant input;
 
-  /// "gptq 4 bit, groups of 128"
+  /// "gptq 4 bit, groups of 128", "fp8, one scale"
   std::string describe() const;
   friend bool operator==(const QuantScheme&, const QuantScheme&) = default;
 };

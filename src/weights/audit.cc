@@ -29,10 +29,23 @@ bool is_absent(const Sources& sources) {
 
 std::string module_of(std::string_view tensor) { return std::string(tensor.substr(0, tensor.rfind('.'))); }
 
+Status plan_types(const Sources& sources) {
+  std::vector<const TensorInfo*> tensors = sources.parts;
+  if (is_absent(sources)) tensors.clear();
+  if (sources.whole != nullptr) tensors = {sources.whole};
+  std::vector<DType> types;
+  for (const TensorInfo* tensor : tensors) {
+    LAMINA_TRY(sources.param->store->plan({tensor->dtype}, tensor->name));  // so that an error names the tensor
+    types.push_back(tensor->dtype);
+  }
+  return sources.param->store->plan(types, sources.param->name);
+}
+
 class Auditor {
  public:
   Auditor(const Checkpoint& checkpoint, const ParamList& params, const NameMap& names, LoadScope scope)
       : checkpoint_(checkpoint), names_(names), scope_(scope) {
+    report_.mixed = params.faults();
     sources_.reserve(params.all().size());
     for (const auto& param : params.all()) {
       const size_t index = sources_.size();
@@ -66,10 +79,14 @@ class Auditor {
       if (!s.param->set.empty() && !is_absent(s)) present.insert(s.param->set);
     }
     for (const Sources& s : sources_) {
-      if (s.whole != nullptr || (is_absent(s) && !present.contains(s.param->set))) continue;
-      for (size_t part = 0; part < s.parts.size(); ++part) {
-        if (s.parts[part] == nullptr) report_.missing.push_back(s.param->part_name(static_cast<int>(part)));
+      const size_t before = report_.missing.size();
+      if (s.whole == nullptr && (!is_absent(s) || present.contains(s.param->set))) {
+        for (size_t part = 0; part < s.parts.size(); ++part) {
+          if (s.parts[part] == nullptr) report_.missing.push_back(s.param->part_name(static_cast<int>(part)));
+        }
       }
+      if (report_.missing.size() > before) continue;
+      if (const Status types = plan_types(s); !types.ok()) report_.mistyped.push_back(types.error().message);
     }
   }
 
@@ -170,18 +187,6 @@ Result<ParamLoad> cut_pieces(const Sources& sources) {
   return load;
 }
 
-Status plan_types(const Sources& sources) {
-  std::vector<const TensorInfo*> tensors = sources.parts;
-  if (is_absent(sources)) tensors.clear();
-  if (sources.whole != nullptr) tensors = {sources.whole};
-  std::vector<DType> types;
-  for (const TensorInfo* tensor : tensors) {
-    LAMINA_TRY(sources.param->store->plan({tensor->dtype}, tensor->name));  // so that an error names the tensor
-    types.push_back(tensor->dtype);
-  }
-  return sources.param->store->plan(types, sources.param->name);
-}
-
 Status add_load(const Sources& sources, LoadPlan& plan) {
   LAMINA_ASSIGN(ParamLoad load, cut_pieces(sources));
   plan.loads.push_back(std::move(load));
@@ -199,12 +204,22 @@ void append_list(std::string& out, std::string_view label, const std::vector<std
 
 }  // namespace
 
+std::array<AuditReport::List, 6> AuditReport::faults() const {
+  return {{{"missing", missing},
+           {"unexpected", unexpected},
+           {"mis-shaped", misshaped},
+           {"mistyped", mistyped},
+           {"duplicate", duplicate},
+           {"mixed", mixed}}};
+}
+
+bool AuditReport::clean() const {
+  return std::ranges::all_of(faults(), [](const List& list) { return list.tensors.empty(); });
+}
+
 std::string AuditReport::fault() const {
   std::string lists;
-  append_list(lists, "missing", missing);
-  append_list(lists, "unexpected", unexpected);
-  append_list(lists, "mis-shaped", misshaped);
-  append_list(lists, "duplicate", duplicate);
+  for (const List& list : faults()) append_list(lists, list.name, list.tensors);
   return cat("checkpoint does not fit the model: ", lists);
 }
 
@@ -218,7 +233,6 @@ Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, cons
   LoadPlan plan;
   plan.params = &params;
   for (const Sources& sources : auditor.sources()) {
-    LAMINA_TRY(plan_types(sources));
     if (!is_absent(sources)) LAMINA_TRY(add_load(sources, plan));
   }
   plan.bytes = params.bytes();
@@ -227,6 +241,8 @@ Result<LoadPlan> plan_load(const Checkpoint& checkpoint, ParamList& params, cons
 }
 
 Result<LoadPlan> plan_dummy(ParamList& params, DType dtype) {
+  const AuditReport report{.mixed = params.faults()};
+  if (!report.clean()) return error(report.fault());
   LoadPlan plan;
   plan.params = &params;
   for (const auto& param : params.all()) {

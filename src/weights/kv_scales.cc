@@ -22,6 +22,7 @@ class ScaleStore final : public ParamStore {
   Status plan(const std::vector<DType>& sources, std::string_view param) override { return check_float_sources(sources, param); }
   size_t bytes() const override { return 0; }
   DType storage_dtype() const override { return DType::kF32; }
+  std::string describe() const override { return value_ == nullptr ? "scale: checked, not used" : "f32 scale of the KV cache"; }
   void bind(uint8_t*) override {}
   int64_t row_grain() const override { return 1; }
   void put(int64_t, const SourceRows& source) override {

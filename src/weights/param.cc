@@ -1,10 +1,26 @@
 #include "weights/param.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/strings.h"
 
 namespace lamina {
+
+std::string dtype_word(DType dtype) {
+  std::string out = dtype_name(dtype);
+  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return out;
+}
+
+std::string dtype_words(const std::vector<DType>& dtypes) {
+  std::vector<std::string> words;
+  for (const DType dtype : dtypes) {
+    std::string word = dtype_word(dtype);
+    if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+  }
+  return join(words, " and ");
+}
 
 std::vector<DiskDim> Param::dims() const {
   if (!disk.empty()) return disk;

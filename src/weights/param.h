@@ -47,6 +47,11 @@ struct DummyBits {
   }
 };
 
+/// A type in the words of ParamStore::describe: "bf16", "f8_e4m3".
+std::string dtype_word(DType dtype);
+/// "bf16"; of mixed types "bf16 and f16".
+std::string dtype_words(const std::vector<DType>& dtypes);
+
 /// Where a parameter's values end up; formats and layers choose it. Two phases: plan (no memory), then fill.
 class ParamStore {
  public:
@@ -57,6 +62,8 @@ class ParamStore {
   /// Bytes of memory it needs; after plan().
   virtual size_t bytes() const = 0;
   virtual DType storage_dtype() const = 0;
+  /// What it keeps and of what, in words for whoever reads the plan: "bf16 from f32", "gptq 4 bit, groups of 128". After plan().
+  virtual std::string describe() const { return dtype_word(storage_dtype()); }
   /// Gives it its memory: bytes() zeros, 64-byte aligned, that outlive the store.
   virtual void bind(uint8_t* memory) = 0;
   /// Rows per unit that one thread must fill alone (32 for panels, else 1).
@@ -67,6 +74,9 @@ class ParamStore {
   virtual bool goes_first() const { return false; }
   /// After the last put. An error names the tensor and the value that cannot be right.
   virtual Status finish() { return {}; }
+  /// Whether put() wants whole rows of the tensors: all columns from 0 on, though first_col and the parameter's share say which are its
+  /// own.
+  virtual bool reads_whole_rows() const { return false; }
   virtual DummyBits dummy() const { return {}; }
 };
 
@@ -74,9 +84,6 @@ class ParamStore {
 struct ParamPart {
   std::string module;  // the last module component on disk in place of the owner's: "q_proj"
   ShardDim rows;
-  /// Whether put() wants whole rows of the tensors: all columns from 0 on, though first_col and the parameter's share say which are its
-  /// own.
-  virtual bool reads_whole_rows() const { return false; }
 };
 
 struct Param {
@@ -118,6 +125,10 @@ class ParamList {
   /// By the HF name of the fused form; nullptr when there is none.
   const Param* find(std::string_view name) const;
 
+  /// A layer that cannot be made as the config says. Its audit lists it among the faults of the checkpoint.
+  void add_fault(std::string fault) { faults_.push_back(std::move(fault)); }
+  const std::vector<std::string>& faults() const { return faults_; }
+
   /// Bytes reserve() takes; after plan() of every store.
   size_t bytes() const;
   /// Reserves the block and binds every store to its part, in declaration order. An error names the size when the machine refuses it.
@@ -125,6 +136,7 @@ class ParamList {
 
  private:
   std::vector<std::unique_ptr<Param>> params_;
+  std::vector<std::string> faults_;
   Buffer memory_;
   std::unordered_map<std::string, const Param*> by_name_;
 };
@@ -141,6 +153,7 @@ class VectorStore final : public ParamStore {
   Status plan(const std::vector<DType>& sources, std::string_view param) override;
   size_t bytes() const override;
   DType storage_dtype() const override { return DType::kF32; }
+  std::string describe() const override { return "f32 vector"; }
   void bind(uint8_t* memory) override { data_ = reinterpret_cast<float*>(memory); }
   int64_t row_grain() const override { return 1; }
   void put(int64_t row, const SourceRows& source) override;

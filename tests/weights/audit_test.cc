@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 
 #include "tests/weights/toy_model.h"
+#include "weights/kv_scales.h"
 
 namespace lamina {
 namespace {
@@ -134,6 +136,48 @@ TEST(Audit, EveryTensorEndsInOneList) {
   EXPECT_EQ(report.skipped[2].reason, "beyond num_hidden_layers");
   EXPECT_THAT(report.unexpected, testing::ElementsAre("extra"));
   EXPECT_THAT(report.missing, testing::ElementsAre("model.norm.weight"));
+}
+
+TEST(Audit, ListsEveryKindOfFaultByName) {
+  Tensors tensors = toy::tensors();
+  tensors.erase("model.norm.weight");
+  tensors["extra"] = toy::tensor("extra", {1});
+  tensors[kMlp + "down_proj.weight"].shape = {40, 24};
+  tensors[kMlp + "up_proj.weight"] = {"I8", {40, 24}, std::string(40 * 24, '\0')};
+  tensors[kAttn + "wq.weight"] = tensors[kAttn + "q_proj.weight"];
+  const Files files(tensors);
+  Model model;
+  model.params().add_fault("a fused layer");
+  const AuditReport report = audit(files.checkpoint(), model.params(), rules());
+  std::map<std::string, std::string> lists;
+  for (const AuditReport::List& list : report.faults()) {
+    ASSERT_EQ(list.tensors.size(), 1U) << list.name;
+    lists[list.name] = list.tensors.front();
+    EXPECT_THAT(report.fault(), HasSubstr(cat(list.name, " 1 (", list.tensors.front())));
+  }
+  EXPECT_EQ(lists["missing"], "model.norm.weight");
+  EXPECT_EQ(lists["unexpected"], "extra");
+  EXPECT_THAT(lists["mis-shaped"], HasSubstr(kMlp + "down_proj.weight: file has [40, 24]"));
+  EXPECT_THAT(lists["mistyped"], HasSubstr(kMlp + "up_proj.weight: type I8"));
+  EXPECT_THAT(lists["duplicate"], HasSubstr(kAttn + "wq.weight"));
+  EXPECT_EQ(lists["mixed"], "a fused layer");
+}
+
+TEST(Audit, OptionalParametersOfASetAreAllThereOrAllAbsent) {
+  const auto fault_of = [](const std::vector<std::string>& scales) {
+    Tensors tensors = toy::tensors();
+    for (const std::string& scale : scales) tensors[scale] = toy::tensor("s", {1});
+    const Files files(tensors);
+    Model model;
+    declare_kv_scales({0, 2}, false, model.params());
+    const AuditReport report = audit(files.checkpoint(), model.params(), rules());
+    return report.clean() ? "" : report.fault();
+  };
+  const std::string other = "model.layers.1.self_attn.";
+  EXPECT_EQ(fault_of({}), "");
+  EXPECT_EQ(fault_of({kAttn + "k_scale", other + "kv_scale"}), "");
+  EXPECT_THAT(fault_of({other + "k_scale"}), HasSubstr("missing 1 (" + kAttn + "k_scale)"));
+  EXPECT_THAT(fault_of({kAttn + "k_scale", kAttn + "v_scale", other + "k_scale"}), HasSubstr("missing 1 (" + other + "v_scale)"));
 }
 
 TEST(Audit, AnOwnedNameIsLoadedWhateverTheRulesSay) {

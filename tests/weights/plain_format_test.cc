@@ -144,5 +144,18 @@ TEST(PlainFormatDeathTest, RowsOutsideTheMatrixAreOurBug) {
   EXPECT_DEATH(layer.store().put(0, {values.data(), DType::kF32, 1, kCols - 1, kCols}), "outside the matrix");
 }
 
+TEST(PlainFormat, SaysWhatItKeepsAndOfWhat) {
+  const auto words = [](DType model_dtype, const std::vector<DType>& sources) {
+    ParamList params;
+    const auto format = make_plain_format({model_dtype}, kernels::table(Isa::kRef));
+    EXPECT_TRUE(format->create_weights({"m", {{"", {ShardRule::kReplicate, 4, 1}}}, {ShardRule::kReplicate, 4, 1}}, params).ok());
+    EXPECT_TRUE(params.all().front()->store->plan(sources, "m.weight").ok());
+    return params.all().front()->store->describe();
+  };
+  EXPECT_EQ(words(DType::kBF16, {DType::kBF16}), "bf16");
+  EXPECT_EQ(words(DType::kBF16, {DType::kF32, DType::kF32}), "bf16 from f32");
+  EXPECT_EQ(words(DType::kF32, {DType::kBF16, DType::kF16, DType::kBF16}), "f32 from bf16 and f16");
+}
+
 }  // namespace
 }  // namespace lamina

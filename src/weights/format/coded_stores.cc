@@ -120,6 +120,13 @@ class SectionedStore : public CodedStore {
 class CodesStore final : public SectionedStore {
  public:
   using SectionedStore::SectionedStore;
+  std::string describe() const override {
+    const InputQuant& input = state_->scheme.input;
+    std::string out = state_->scheme.describe();
+    if (!state_->options.act_quant || input.type == InputQuant::Type::kNone) return out;
+    return out +
+           cat(", inputs ", input.type == InputQuant::Type::kInt8 ? "int8" : "fp8", input.from_checkpoint ? " by a stored scale" : "");
+  }
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     const int64_t cols = section.matrix.k;
@@ -162,6 +169,7 @@ class ScalesStore final : public SectionedStore {
     for (CodedSection& section : state_->sections) section.matrix.scale_dtype = kept;
     return {};
   }
+  std::string describe() const override { return dtype_words(sources_) + " scales"; }
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     std::vector<float> scales(static_cast<size_t>(section.matrix.runs));
@@ -187,6 +195,10 @@ class ScalesStore final : public SectionedStore {
 class ZerosStore final : public SectionedStore {
  public:
   using SectionedStore::SectionedStore;
+  std::string describe() const override {
+    return state_->scheme.symmetric ? cat("zero points, ", 1 << (state_->scheme.bits - 1), " everywhere: checked, not kept")
+                                    : "zero points";
+  }
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     std::vector<uint8_t> zeros(static_cast<size_t>(section.matrix.runs));
@@ -224,6 +236,9 @@ class ZerosStore final : public SectionedStore {
 class IndexStore final : public CodedStore {
  public:
   using CodedStore::CodedStore;
+  std::string describe() const override {
+    return state_->scheme.act_order ? "order of the inputs" : "order of the inputs: checked, not kept";
+  }
   bool goes_first() const override { return true; }
   int64_t row_grain() const override { return std::max<int64_t>(1, state_->local_rows()); }
   void put(int64_t, const SourceRows& source) override {
@@ -252,6 +267,7 @@ class IndexStore final : public CodedStore {
 class ShapeStore final : public CodedStore {
  public:
   using CodedStore::CodedStore;
+  std::string describe() const override { return "shape: checked, not kept"; }
   void put(int64_t, const SourceRows& source) override {
     const int64_t rows = integer_at(source, 0), cols = integer_at(source, 1), wanted_cols = state_->col_dim.on_disk().value;
     int64_t all = 0;
@@ -266,6 +282,7 @@ class ShapeStore final : public CodedStore {
 class GlobalScaleStore final : public SectionedStore {
  public:
   using SectionedStore::SectionedStore;
+  std::string describe() const override { return dtype_words(sources_) + " scale of each part, kept by row"; }
   void put(int64_t row, const SourceRows& source) override {
     const CodedSection& section = state_->section_of(source.part);
     const float value = scale(source, 0, 0);
@@ -287,6 +304,10 @@ class GlobalScaleStore final : public SectionedStore {
 class InputScaleStore final : public CodedStore {
  public:
   using CodedStore::CodedStore;
+  std::string describe() const override {
+    const bool used = state_->options.act_quant && state_->scheme.input.from_checkpoint;
+    return dtype_words(sources_) + (used ? " scale of the inputs" : " scale of the inputs: checked, not used");
+  }
   void put(int64_t, const SourceRows& source) override {
     const float value = scale(source, 0, 0);
     if (!(std::isfinite(value) && value > 0)) return refuse(error(source.tensor, ": scale ", value, " (allowed: finite, above 0)"));

@@ -27,10 +27,15 @@ class PlainStore final : public ParamStore {
   Status plan(const std::vector<DType>& sources, std::string_view param) override {
     LAMINA_TRY(check_float_sources(sources, param));
     packed_.storage = rounds_to_bf16_ ? DType::kBF16 : widest(sources);
+    sources_ = sources;
     return {};
   }
   size_t bytes() const override { return packed_.bytes(); }
   DType storage_dtype() const override { return packed_.storage; }
+  std::string describe() const override {
+    const bool same = std::ranges::all_of(sources_, [&](DType source) { return source == packed_.storage; });
+    return dtype_word(packed_.storage) + (same ? "" : cat(" from ", dtype_words(sources_)));
+  }
   void bind(uint8_t* memory) override { packed_.data = memory; }
   int64_t row_grain() const override { return kernels::kPanelRows; }
   void put(int64_t row, const SourceRows& source) override {
@@ -44,6 +49,7 @@ class PlainStore final : public ParamStore {
   bool rounds_to_bf16_;
   const kernels::Kernels& kernels_;
   kernels::PackedMatrix packed_;
+  std::vector<DType> sources_;
 };
 
 class PlainWeights final : public LinearWeights {

@@ -31,26 +31,47 @@ class QuantisedFormat final : public WeightFormat {
   const char* name() const override { return config_.method().c_str(); }
 
   Result<std::unique_ptr<LinearWeights>> create_weights(const LinearShape& shape, ParamList& params) const override {
-    LAMINA_ASSIGN(const QuantScheme* scheme, scheme_of(shape));
-    if (scheme == nullptr) return plain_->create_weights(shape, params);
-    return create_coded(shape, *scheme, layout_of(shape, *scheme), coded_, params);
+    if (std::optional<std::string> fault = mixture(shape)) {
+      params.add_fault(*std::move(fault));
+      return create_parts(shape, params);
+    }
+    return create(shape, scheme_of_part(shape, part_name(shape, shape.parts.front())), params);
   }
 
  private:
-  /// Null: plain. All parts of a fused layer have one scheme.
-  Result<const QuantScheme*> scheme_of(const LinearShape& shape) const {
-    std::optional<const QuantScheme*> agreed;
-    std::string first;
-    for (const ParamPart& part : shape.parts) {
+  /// `scheme` null: plain.
+  Result<std::unique_ptr<LinearWeights>> create(const LinearShape& shape, const QuantScheme* scheme, ParamList& params) const {
+    if (scheme == nullptr) return plain_->create_weights(shape, params);
     if (quantises_) return create_quantising(shape, *scheme, layout_of(shape, *scheme), coded_, kernels_, params);
-      const std::string own = part.module.empty() ? shape.name : Param::with_leaf(shape.name, part.module);
+    return create_coded(shape, *scheme, layout_of(shape, *scheme), coded_, params);
+  }
+
+  static std::string part_name(const LinearShape& shape, const ParamPart& part) {
+    return part.module.empty() ? shape.name : Param::with_leaf(shape.name, part.module);
+  }
+
+  /// What says how the parts of a fused layer differ; nothing when they agree.
+  std::optional<std::string> mixture(const LinearShape& shape) const {
+    const std::string first = part_name(shape, shape.parts.front());
+    const QuantScheme* const agreed = scheme_of_part(shape, first);
+    for (const ParamPart& part : shape.parts) {
+      const std::string own = part_name(shape, part);
       const QuantScheme* const scheme = scheme_of_part(shape, own);
-      if (!agreed) agreed = scheme, first = own;
-      if (scheme == *agreed || (scheme != nullptr && *agreed != nullptr && *scheme == **agreed)) continue;
-      return error(config_.source(), ": the quantisation of ", shape.name, " is mixed: ", first, " is ", describe(*agreed), ", ", own,
-                   " is ", describe(scheme), "; the parts of a fused layer must agree");
+      if (scheme == agreed || (scheme != nullptr && agreed != nullptr && *scheme == *agreed)) continue;
+      return cat(config_.source(), ": the quantisation of ", shape.name, " is mixed: ", first, " is ", describe(agreed), ", ", own, " is ",
+                 describe(scheme), "; the parts of a fused layer must agree");
     }
-    return *agreed;
+    return std::nullopt;
+  }
+
+  /// The parts of a mixed layer each by itself, so that an audit goes on to what else is wrong. Nothing multiplies by them.
+  Result<std::unique_ptr<LinearWeights>> create_parts(const LinearShape& shape, ParamList& params) const {
+    std::unique_ptr<LinearWeights> out;
+    for (const ParamPart& part : shape.parts) {
+      const std::string own = part_name(shape, part);
+      LAMINA_ASSIGN(out, create({own, {{"", part.rows}}, shape.cols}, scheme_of_part(shape, own), params));
+    }
+    return out;
   }
 
   static std::string describe(const QuantScheme* scheme) { return scheme == nullptr ? "plain" : scheme->describe(); }
@@ -74,6 +95,8 @@ class QuantisedFormat final : public WeightFormat {
 
   const QuantConfig& config_;
   std::function<bool(const std::string&)> holds_;
+  bool quantises_;
+  const kernels::Kernels& kernels_;
   std::unique_ptr<WeightFormat> plain_;
   CodedOptions coded_;
 };
@@ -86,5 +109,3 @@ std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, Q
 }
 
 }  // namespace lamina
-  bool quantises_;
-  const kernels::Kernels& kernels_;

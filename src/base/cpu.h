@@ -54,5 +54,7 @@ uint64_t available_memory(const LimitSources& sources = {});
 /// Peak resident set in bytes (VmHWM).
 uint64_t peak_rss();
 uint64_t current_rss();
+/// Of it what no file backs (RssAnon).
+uint64_t anonymous_rss();
 
 }  // namespace lamina

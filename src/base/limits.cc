@@ -144,5 +144,6 @@ uint64_t available_memory(const LimitSources& sources) {
 
 uint64_t peak_rss() { return status_bytes("VmHWM:"); }
 uint64_t current_rss() { return status_bytes("VmRSS:"); }
+uint64_t anonymous_rss() { return status_bytes("RssAnon:"); }
 
 }  // namespace lamina

@@ -70,7 +70,7 @@ void matmul_coded(benchmark::State& state) {
   const Buffer x = scheme.input == DType::kU8 ? bytes(static_cast<size_t>(m * k), 0xFF, 0) : numbers(scheme.input, m * k);
   const std::vector<float> x_scales(static_cast<size_t>(m), 0.01F);
   const Buffer out = allocate(static_cast<size_t>(m * n) * sizeof(float));
-  CodedActivation input;
+  Activation input;
   input.dtype = scheme.input, input.data = x.data(), input.rows = m, input.cols = k, input.stride = k;
   input.scales = ConstF32View(x_scales.data(), m, 1);
   const SteadyClock clock;

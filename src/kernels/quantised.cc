@@ -162,8 +162,7 @@ void scales_of_maxima(DType codes, F32View maxima) {
     }
 }
 
-void matmul_coded(const Kernels& kernels, ThreadTeam& team, const CodedActivation& x, const CodedMatrix& w, const float* bias,
-                  F32View out) {
+void matmul_coded(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& w, const float* bias, F32View out) {
   LAMINA_CHECK(x.cols == w.k, "matmul_coded: columns of x and of the weights differ");
   LAMINA_CHECK(w.runs >= 1 && w.run_end[w.runs - 1] == w.k, "matmul_coded: the last run must end at the last column");
   LAMINA_CHECK(x.dtype == DType::kF32 || x.dtype == DType::kBF16 || x.dtype == DType::kU8, "matmul_coded: x is f32, bf16 or u8");

@@ -61,31 +61,15 @@ void pack_zeros(const CodedMatrix& matrix, int64_t row, int64_t count, const uin
 /// w[row, 0..k) in f32 (embedding look-up).
 void unpack_codes(const CodedMatrix& matrix, int64_t row, float* out);
 
-/// What multiplies it. One type a matmul:
-///   kF32   x as it is
-///   kBF16  x rounded to bf16 (codes minus integral zeros are exact in bf16), or values of an activation quantised to E4M3
-///   kU8    int8 codes of an activation plus 128 (quantise writes them); for Code::kInt8 and kInt4 with zeros up to 16, sums exact in i32
-///          for k up to 131072
-struct CodedActivation {
-  DType dtype = DType::kF32;
-  const void* data = nullptr;  // [rows, cols], `stride` elements from row to row
-  int64_t rows = 0;
-  int64_t cols = 0;
-  int64_t stride = 0;
-  ConstF32View scales;  // [rows, 1] or [rows, runs of the matrix]: multiplies the sum of a run; no data: 1; stride 0: the same for all rows
-
-  CodedActivation() = default;
-  CodedActivation(const MutableActivation& x, ConstF32View s)
-      : dtype(x.dtype), data(x.data), rows(x.rows), cols(x.cols), stride(x.stride), scales(s) {}
-  CodedActivation(const Activation& x)  // NOLINT(google-explicit-constructor)
-      : dtype(x.dtype), data(x.data), rows(x.rows), cols(x.cols), stride(x.stride) {}
-};
-
 /// An ISA path's part; Kernels::quantised.
 struct QuantisedKernels {
-  /// Panels [panel_begin, panel_end); see matmul_coded.
-  void (*matmul_panels)(const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t panel_begin,
-                        int64_t panel_end);
+  /// Panels [panel_begin, panel_end); see matmul_coded. What multiplies the matrix has one type a matmul:
+  ///   kF32   x as it is
+  ///   kBF16  x rounded to bf16 (codes minus integral zeros are exact in bf16), or values of an activation quantised to E4M3
+  ///   kU8    int8 codes of an activation plus 128 (quantise writes them); for Code::kInt8 and kInt4 with zeros up to 16, sums exact in
+  ///          i32 for k up to 131072
+  /// x.scales [rows, 1] multiplies an output, [rows, runs of w] the sum of a run.
+  void (*matmul_panels)(const Activation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t panel_begin, int64_t panel_end);
   /// maxima[r, i] = the largest |x| of row r in run i; NaN when there is one. `run_end` as in CodedMatrix; {cols} for a whole row.
   void (*run_maxima)(ConstF32View x, Run<int32_t> run_end, F32View maxima);
   /// Codes of x / scale, where scales is [rows, runs] (stride 0: the same for all rows). By out.dtype:
@@ -99,6 +83,6 @@ struct QuantisedKernels {
 void scales_of_maxima(DType codes, F32View maxima);
 
 /// out[m, n] = sum over runs (+ bias[n]), as kernels::matmul: threads claim panels; bits depend on nothing else.
-void matmul_coded(const Kernels& kernels, ThreadTeam& team, const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out);
+void matmul_coded(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& w, const float* bias, F32View out);
 
 }  // namespace lamina::kernels

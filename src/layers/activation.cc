@@ -1,13 +1,27 @@
 #include "layers/activation.h"
 
+#include "layers/input_quant.h"
+
 namespace lamina {
 
 Activation silu_and_mul(ForwardContext& ctx, ConstF32View gate_up, const LinearLayer& consumer) {
-  const MutableActivation out = ctx.arena().activation(consumer.input_dtype(), gate_up.rows, gate_up.cols / 2);
+  const kernels::Kernels& kernels = *ctx.compute.kernels;
+  const int64_t inner = gate_up.cols / 2;
+  if (const std::optional<InputCodes> codes = consumer.input_codes()) {
+    const MutableActivation out = coded_input(ctx, *codes, gate_up.rows, inner);
+    make_coded_rows(ctx, out, 1, [&](int64_t r, const MutableActivation& row) { kernels.silu_and_mul(gate_up.slice(r, 1), row); });
+    return out.view();
+  }
+  const MutableActivation out = ctx.arena().activation(consumer.input_dtype(), gate_up.rows, inner);
   ctx.compute.team->parallel_for(gate_up.rows, 1, [&](int64_t begin, int64_t end, int) {
-    ctx.compute.kernels->silu_and_mul(gate_up.slice(begin, end - begin), out.slice(begin, end - begin));
+    kernels.silu_and_mul(gate_up.slice(begin, end - begin), out.slice(begin, end - begin));
   });
   return out.view();
+}
+
+size_t silu_stage_bytes(const LinearLayer& consumer, int64_t rows, int threads) {
+  const int64_t inner = consumer.local_in();
+  return static_cast<size_t>(rows * (inner * 4 + Arena::kActivationPad)) + 64 + coded_rows_bytes(rows, inner, threads);
 }
 
 }  // namespace lamina

@@ -6,7 +6,10 @@
 
 namespace lamina {
 
-/// gate_up [rows, 2 * inner], gate first -> silu(gate) * up [rows, inner] in stage memory, in the type `consumer` multiplies.
+/// gate_up [rows, 2 * inner], gate first -> silu(gate) * up [rows, inner] in stage memory, in the type `consumer` multiplies or as the
+/// codes it says.
 Activation silu_and_mul(ForwardContext& ctx, ConstF32View gate_up, const LinearLayer& consumer);
+/// Stage memory that it takes for `rows` rows.
+size_t silu_stage_bytes(const LinearLayer& consumer, int64_t rows, int threads);
 
 }  // namespace lamina

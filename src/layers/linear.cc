@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "layers/boundary/layer_stack.h"
 
 namespace lamina {
 namespace {
@@ -12,9 +13,9 @@ ShardDim split_over(int64_t size, const ParallelGroup& group) {
   return {.rule = ShardRule::kSplit, .units = size, .unit = 1, .group = &group};
 }
 
-/// x in `dtype`, rounded into stage memory when it comes in f32.
+/// x in `dtype`, rounded into stage memory when it comes in f32; codes as they are.
 Activation rounded(ForwardContext& ctx, const Activation& x, DType dtype) {
-  if (x.dtype == dtype) return x;
+  if (x.dtype == dtype || x.is_coded()) return x;
   LAMINA_CHECK(x.dtype == DType::kF32, "a rounded activation cannot feed an f32 matmul");
   const MutableActivation out = ctx.arena().activation(dtype, x.rows, x.cols);
   const ConstF32View in = x.f32();
@@ -29,7 +30,8 @@ constexpr size_t kAllocationSlack = 256;  // alignment of one arena allocation
 
 }  // namespace
 
-LinearLayer::LinearLayer(BuildContext& build, const LinearOptions& options, const Cut& shape) : name_(options.name) {
+LinearLayer::LinearLayer(BuildContext& build, const LinearOptions& options, const Cut& shape)
+    : name_(options.name), fuses_(build.stack().fuses()) {
   const std::optional<ShardCut> cols = build.check(cut(shape.cols, name_));
   local_in_ = cols ? cols->local.value : 0;
   for (const ParamPart& part : shape.parts) {
@@ -57,7 +59,7 @@ size_t LinearLayer::stage_bytes(int64_t rows) const {
 }
 
 F32View LinearLayer::multiply(ForwardContext& ctx, const Activation& x) const {
-  LAMINA_CHECK(x.cols == local_in_, name_.c_str());
+  LAMINA_CHECK(x.cols == local_in_ && (!x.is_coded() || input_codes()), name_.c_str());
   const F32View out = ctx.arena().matrix(x.rows, local_out_);
   if (x.rows == 0) return out;
   weights_->matmul(ctx.compute, rounded(ctx, x, input_dtype()), add_bias_ ? bias_->data() : nullptr, out);

@@ -9,6 +9,7 @@
 //   RowParallelLinear      [O, I/P]                    a Partial
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ class LinearLayer {
  public:
   /// Element type in which forward wants x; f32 input is rounded here when it differs.
   DType input_dtype() const { return weights_->input_dtype(); }
+  /// Set where whoever makes x may write its codes (layers/input_quant.h), which forward then takes; after loading.
+  std::optional<InputCodes> input_codes() const { return fuses_ ? weights_->input_codes() : std::nullopt; }
+  /// Columns of x on this rank.
+  int64_t local_in() const { return local_in_; }
   /// Columns forward returns on this rank.
   int64_t local_out() const { return local_out_; }
   /// This rank's bias, empty without one.
@@ -57,6 +62,7 @@ class LinearLayer {
   std::unique_ptr<LinearWeights> weights_;
   const VectorStore* bias_ = nullptr;
   bool add_bias_ = false;
+  bool fuses_;  // BoundaryOptions::fused
   int64_t local_in_ = 0;
   int64_t local_out_ = 0;
 };

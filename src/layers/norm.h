@@ -13,9 +13,12 @@ class RmsNorm {
  public:
   RmsNorm(BuildContext& build, std::string name, int64_t width, double eps);
 
-  /// Registers the matmul that reads this norm's output, which is then written in that layer's input type (`fuse_input_quant`).
+  /// Registers the matmul that reads this norm's output, which is then written in that layer's input type, or as its codes when they have
+  /// a static scale (`fuse_input_quant`): rows may be exchanged between ranks, scales of rows would have to follow them.
   void feeds(const LinearLayer& consumer) { consumer_ = &consumer; }
 
+  /// The element type of what is written.
+  DType output_dtype() const;
   /// Where the norm of `rows` rows goes, in the consumer's type: stage memory.
   MutableActivation output(ForwardContext& ctx, int64_t rows) const;
   /// x [rows, width] -> out.
@@ -29,9 +32,11 @@ class RmsNorm {
   void forward_heads(ForwardContext& ctx, F32View x, int heads) const;
 
   const std::string& name() const { return name_; }
-  size_t stage_bytes(int64_t rows) const;
+  size_t stage_bytes(int64_t rows, int threads) const;
 
  private:
+  /// The consumer's, if static.
+  std::optional<InputCodes> output_codes() const;
   kernels::RmsNormArgs args() const { return {weight_->data(), eps_}; }
 
   std::string name_;

@@ -23,7 +23,7 @@ class DecoderLayer {
                                  build.config.rms_norm_eps) {
     input_layernorm.feeds(self_attn.input_layer());
     post_attention_layernorm.feeds(mlp.input_layer());
-    boundaries_ = build.context.stack().append_stages(id, stages(build));
+    boundaries_ = build.context.stack().append_stages(id, stages(build), {&input_layernorm, &post_attention_layernorm});
   }
 
   /// What a layer declares; a pure function of config and options, equal for every layer of this skeleton.
@@ -41,8 +41,8 @@ class DecoderLayer {
 
   /// Stage memory of the larger of the two stages.
   size_t stage_bytes(int64_t rows, const AttentionBackend& backend, int threads) const {
-    const size_t norm = input_layernorm.stage_bytes(rows);
-    return norm + std::max(self_attn.stage_bytes(rows, backend, threads), mlp.stage_bytes(rows));
+    const size_t norm = input_layernorm.stage_bytes(rows, threads);
+    return norm + std::max(self_attn.stage_bytes(rows, backend, threads), mlp.stage_bytes(rows, threads));
   }
 
   Attention self_attn;

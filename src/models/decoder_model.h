@@ -149,7 +149,8 @@ class DecoderForCausalLM final : public CausalLM {
   }
   size_t stage_bytes(int64_t rows, const AttentionBackend& backend, int threads) const override {
     size_t most = 0;
-    if (lm_head) most = std::max(model.norm->stage_bytes(rows), lm_head->stage_bytes(std::min(rows, LogitsProcessor::kLogitsChunk)));
+    if (lm_head)
+      most = std::max(model.norm->stage_bytes(rows, threads), lm_head->stage_bytes(std::min(rows, LogitsProcessor::kLogitsChunk)));
     for (const auto& layer : model.layers) most = std::max(most, layer->stage_bytes(rows, backend, threads));
     return most;
   }

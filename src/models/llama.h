@@ -45,7 +45,9 @@ class LlamaMLP {
   Partial forward(ForwardContext& ctx, const Activation& x) const;
 
   const LinearLayer& input_layer() const { return gate_up_proj; }
-  size_t stage_bytes(int64_t rows) const { return gate_up_proj.stage_bytes(rows) + 2 * down_proj.stage_bytes(rows); }
+  size_t stage_bytes(int64_t rows, int threads) const {
+    return gate_up_proj.stage_bytes(rows) + silu_stage_bytes(down_proj, rows, threads) + down_proj.stage_bytes(rows);
+  }
 
   MergedColumnParallelLinear gate_up_proj;
   RowParallelLinear down_proj;

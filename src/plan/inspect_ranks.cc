@@ -40,8 +40,8 @@ Json hand_over_json(const ModelPlan& rank) {
 
 Json boundary_json(const BoundarySummary& summary, const ModelPlan& rank) {
   const ModelSource& source = *rank.source;
-  const bool rounds = source.dtype == DType::kBF16 && !summary.final;  // the last norm's rows are chosen from before they are rounded
-  const int64_t activation = dtype_bytes(rounds ? DType::kBF16 : DType::kF32);
+  // The final norm's rows are chosen from before they are rounded.
+  const int64_t activation = dtype_bytes(summary.norm == nullptr ? DType::kF32 : summary.norm->output_dtype());
   Json out, variants = Json::array();
   for (const BoundarySummary::Variant& variant : summary.variants) {
     Json line;

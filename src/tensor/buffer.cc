@@ -62,7 +62,7 @@ Buffer::~Buffer() {
 }
 
 MutableActivation Arena::activation(DType dtype, int64_t rows, int64_t cols) {
-  LAMINA_CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "a matmul input is f32 or bf16");
+  LAMINA_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kU8, "a matmul input is f32, bf16 or u8");
   LAMINA_CHECK(rows >= 0 && cols >= 0, "negative size");
   const auto element = static_cast<size_t>(dtype_bytes(dtype));
   constexpr size_t kAlias = 4096;  // rows this far apart compete for the same cache sets

@@ -46,7 +46,7 @@ class Arena {
     return static_cast<T*>(take_bytes(static_cast<size_t>(count) * sizeof(T)));
   }
   F32View matrix(int64_t rows, int64_t cols) { return {take<float>(rows * cols), rows, cols}; }
-  /// An uninitialised matmul input of `dtype` (kF32 or kBF16), rows padded by at most kActivationPad bytes.
+  /// An uninitialised matmul input of `dtype` (kF32, kBF16 or kU8), rows padded by at most kActivationPad bytes.
   MutableActivation activation(DType dtype, int64_t rows, int64_t cols);
   void* take_bytes(size_t bytes);  // 64-byte aligned
 

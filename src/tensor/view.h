@@ -42,13 +42,15 @@ struct MatrixView {
 using F32View = MatrixView<float>;
 using ConstF32View = MatrixView<const float>;
 
-/// A matmul input [rows, cols]: f32, or already rounded to bf16 when the consumer's format multiplies bf16.
+/// A matmul input [rows, cols]: f32, already rounded to bf16 when the consumer's format multiplies bf16, or codes of a quantised input.
 struct Activation {
-  DType dtype = DType::kF32;  // kF32 or kBF16
+  DType dtype = DType::kF32;  // kF32, kBF16 (values or E4M3 codes as values) or kU8 (int8 codes plus 128)
   const void* data = nullptr;
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t stride = 0;  // elements
+  int64_t stride = 0;   // elements
+  ConstF32View scales;  // of codes: element = code * scale. [rows, 1], stride 0: one for all rows; no data: plain. Of codes for one matrix
+                        // also [rows, runs of the matrix]
 
   Activation() = default;
   Activation(ConstF32View v)
@@ -67,10 +69,13 @@ struct Activation {
     Activation out = *this;
     out.data = static_cast<const char*>(data) + begin * stride * dtype_bytes(dtype);
     out.rows = count;
+    if (is_coded()) out.scales = scales.slice(begin, count);
     return out;
   }
-  /// Columns [begin, begin + count) of every row.
+  bool is_coded() const { return scales.data != nullptr; }
+  /// Columns [begin, begin + count) of every row; of codes, with the scales of whole rows.
   Activation columns(int64_t begin, int64_t count) const {
+    LAMINA_CHECK(scales.cols <= 1, "columns of codes that have a scale a run");
     Activation out = *this;
     out.data = static_cast<const char*>(data) + begin * dtype_bytes(dtype);
     out.cols = count;
@@ -85,15 +90,19 @@ struct MutableActivation {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t stride = 0;
+  F32View scales = {};  // as Activation's; who writes rows with a scale each fills them too
+
+  bool is_coded() const { return scales.data != nullptr; }
   Activation view() const {
     Activation a;
-    a.dtype = dtype, a.data = data, a.rows = rows, a.cols = cols, a.stride = stride;
+    a.dtype = dtype, a.data = data, a.rows = rows, a.cols = cols, a.stride = stride, a.scales = scales;
     return a;
   }
   MutableActivation slice(int64_t begin, int64_t count) const {
     MutableActivation out = *this;
     out.data = static_cast<char*>(data) + begin * stride * dtype_bytes(dtype);
     out.rows = count;
+    if (is_coded()) out.scales = scales.slice(begin, count);
     return out;
   }
   /// Rounds to bf16 when that is the dtype.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,23 @@ struct LinearShape {
   ShardDim cols;                 // input features
 };
 
+/// How a matmul quantises its input, where whoever makes the input may do it: the matmul then takes the codes (Activation::scales).
+struct InputCodes {
+  DType codes = DType::kU8;      // kU8 or kBF16, as QuantisedKernels::quantise writes them
+  const float* scale = nullptr;  // one for all rows, of the weights; null: the scale of each row, by its largest value
+};
+
 /// The weights of one linear layer in one format. Made as an empty shell; filled through the Params it declared.
 class LinearWeights {
  public:
   virtual ~LinearWeights() = default;
   /// The element type in which matmul wants x: the norm or activation before it writes that. Valid after load planning.
   virtual DType input_dtype() const = 0;
-  /// out[m, n] = sum_k x[m, k] * w[n, k] + bias[n]; n: local rows with padding. bias may be null. x in input_dtype().
+  /// Set where rows of the input can be quantised one by one and once for the whole layer. The same on all ranks of a group. Valid after
+  /// loading; before, as if the input scales of a fused layer's parts were equal.
+  virtual std::optional<InputCodes> input_codes() const { return std::nullopt; }
+  /// out[m, n] = sum_k x[m, k] * w[n, k] + bias[n]; n: local rows with padding. bias may be null. x in input_dtype(), or
+  /// coded as input_codes() says.
   virtual void matmul(const Compute& compute, const Activation& x, const float* bias, F32View out) const = 0;
   /// Row r of the local matrix in f32 (embedding look-up out of the packed copy).
   virtual void row(const Compute& compute, int64_t r, float* out) const = 0;

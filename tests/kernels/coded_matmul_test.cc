@@ -157,7 +157,7 @@ TEST_P(CodedMatmul, SumsOfInt8AreExactAtTheirLargest) {
       const std::vector<float> one{1.0F, 1.0F};
       pack_scales(w.matrix(), 0, 2, one.data(), 1);
       const std::vector<uint8_t> lowest(static_cast<size_t>(rows * k), 1);  // -127
-      CodedActivation x;
+      Activation x;
       x.dtype = DType::kU8, x.data = lowest.data(), x.rows = rows, x.cols = k, x.stride = k;
       std::vector<float> out(static_cast<size_t>(rows * 2));
       kernels.quantised->matmul_panels(x, w.matrix(), nullptr, F32View(out.data(), rows, 2), 0, 1);
@@ -189,7 +189,7 @@ TEST_P(CodedMatmul, NeverMultipliesWhatFollowsARow) {
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t i = 0; i < k; ++i) x[static_cast<size_t>(r * stride + i)] = f32_to_bf16(static_cast<float>(r + i));
       std::vector<float> out(static_cast<size_t>(rows * 32));
-      CodedActivation rounded;
+      Activation rounded;
       rounded.dtype = DType::kBF16, rounded.data = x.data(), rounded.rows = rows, rounded.cols = k, rounded.stride = stride;
       kernels.quantised->matmul_panels(rounded, w.matrix(), nullptr, F32View(out.data(), rows, 32), 0, 1);
       for (const float value : out) EXPECT_FALSE(std::isnan(value)) << code_name(code);

@@ -103,8 +103,8 @@ CodedInput::CodedInput(Random& random, DType dtype, int64_t rows, int64_t cols, 
     for (const float x : random.normal(rows * scale_runs)) scales_.push_back(std::fabs(x) + 0.01F);
 }
 
-CodedActivation CodedInput::rows(int64_t row, int64_t count) const {
-  CodedActivation x;
+Activation CodedInput::rows(int64_t row, int64_t count) const {
+  Activation x;
   const int64_t begin = row * cols_;
   const void* from[] = {values_.data() + begin, dtype_ == DType::kBF16 ? bf16_.data() + begin : nullptr,
                         dtype_ == DType::kU8 ? codes_.data() + begin : nullptr};

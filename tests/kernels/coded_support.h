@@ -52,7 +52,7 @@ class CodedInput {
  public:
   /// `scale_runs`: 0 (no scales), 1 (one a row) or the runs of the matrix.
   CodedInput(Random& random, DType dtype, int64_t rows, int64_t cols, int64_t scale_runs);
-  CodedActivation rows(int64_t row, int64_t count) const;
+  Activation rows(int64_t row, int64_t count) const;
   double value(int64_t row, int64_t k) const { return static_cast<double>(values_[static_cast<size_t>(row * cols_ + k)]); }
   double scale(int64_t row, int64_t run) const;
 

@@ -12,13 +12,16 @@
 #include "base/strings.h"
 #include "layers/activation.h"
 #include "layers/boundary/layer_stack.h"
+#include "tests/layers/coded_format.h"
 #include "tests/layers/support.h"
 
 namespace lamina {
 namespace {
 
+using layer_test::CodedInputs;
 using layer_test::copy;
 using layer_test::expect_bits;
+using layer_test::make_coded_format;
 using layer_test::Matrix;
 using layer_test::normal_matrix;
 using layer_test::on_topology;
@@ -35,7 +38,7 @@ class ToyLayer {
  public:
   ToyLayer(BuildContext& build, LayerId id, bool stage_boundaries)
       : prefix_(cat("layers.", id.value)),
-        boundaries_(build.stack().append_stages(id, stage_boundaries ? stages() : std::vector<StageDecl>())),
+        boundaries_(build.stack().append_stages(id, stage_boundaries ? stages() : std::vector<StageDecl>(), {&norm1_, &norm2_})),
         qkv_proj_(build, {.name = prefix_ + ".qkv_proj", .in_features = kHidden, .out_features = kInner, .group = "attn_tp"}),
         o_proj_(build, {.name = prefix_ + ".o_proj", .in_features = kInner, .out_features = kHidden, .bias = true, .group = "attn_tp"}),
         gate_up_proj_(build, {.name = prefix_ + ".gate_up_proj", .in_features = kHidden}, {{"gate_proj", kInner}, {"up_proj", kInner}}),
@@ -96,6 +99,7 @@ struct ToyRun {
   bool padded = false;
   bool stage_boundaries = true;
   DType dtype = DType::kF32;
+  std::optional<CodedInputs> inputs = {};  // of every matmul
 };
 
 /// Adds up over ranks what a boundary was told and what it got over the wire.
@@ -127,7 +131,9 @@ ToyResult run_toy(const ToyRun& run) {
   out.hidden.resize(static_cast<size_t>(run.topology.tp_size));
   out.captured = out.hidden;
   Recorder recorder;
-  on_topology(run.topology, run.dtype, [&](TestRank& rank) {
+  layer_test::RankOptions rank_options(run.dtype, run.options);
+  if (run.inputs) rank_options.make_format = [&] { return make_coded_format(*run.inputs); };
+  on_topology(run.topology, rank_options, [&](TestRank& rank) {
     const bool first = rank.index("pp") == 0, last = rank.index("pp") + 1 == run.topology.pp_size;
     LayerStack& stack = rank.stack;
     const StageLayers stage = stage_layers(2, run.topology, rank.index("pp")).value();
@@ -163,8 +169,8 @@ ToyResult run_toy(const ToyRun& run) {
     for (const BoundarySummary& summary : stack.summaries()) {
       for (const BoundarySummary::Variant& v : summary.variants) {
         if (v.variant != rank.ctx.variant) continue;
-        const bool final_norm = summary.stage == "final norm";
-        const int64_t element = !final_norm && run.dtype == DType::kBF16 ? 2 : 4;
+        const bool final_norm = summary.norm == nullptr;
+        const int64_t element = dtype_bytes(final_norm ? DType::kF32 : summary.norm->output_dtype());
         std::string name = "model.norm.boundary";
         if (!final_norm) {
           const size_t space = summary.stage.rfind(' ');
@@ -282,6 +288,52 @@ TEST(ToyStack, BytesOnTheWireAreThoseThatTheBoundariesPlanned) {
         counted.erase("model.layers.1.attention_boundary"), planned.erase("model.layers.1.attention_boundary");
         EXPECT_EQ(counted, planned) << "fused " << run.options.fused << " scattered " << (run.options.rows == Rows::kScattered);
       }
+    }
+  }
+}
+
+/// Static scales in both kinds of codes; scales of rows.
+std::vector<CodedInputs> coded_inputs() {
+  return {{.codes = DType::kU8, .scale = 0.02F}, {.codes = DType::kBF16, .scale = 0.01F}, {.codes = DType::kU8}, {.codes = DType::kBF16}};
+}
+
+TEST(ToyStack, InputsWrittenAsCodesChangeNoBit) {
+  const std::vector<ToyRun> bases = {{.topology = {}, .dp_rows = {13}},
+                                     {.topology = {}, .dp_rows = {1}},
+                                     {.topology = {.tp_size = 3}, .dp_rows = {13}},
+                                     {.topology = {.tp_size = 2}, .dp_rows = {1}},
+                                     {.topology = {.tp_size = 2, .pp_size = 2}, .dp_rows = {5}},
+                                     {.topology = {.tp_size = 4, .dp_attention = 2}, .dp_rows = {5, 8}},
+                                     {.topology = {.tp_size = 2, .dp_attention = 2}, .dp_rows = {6, 6}, .padded = true}};
+  for (CodedInputs inputs : coded_inputs()) {
+    for (ToyRun base : bases) {
+      layer_test::InputCounts unfused, fused;
+      inputs.counts = &unfused;
+      base.inputs = inputs;
+      const std::vector<ToyRun> runs = plans(base);
+      const ToyResult wanted = run_toy(runs[0]);
+      EXPECT_EQ(unfused.coded, 0);
+      EXPECT_GT(unfused.plain, 0);
+      inputs.counts = &fused;
+      for (ToyRun run : runs) {
+        run.inputs = inputs;
+        fused.coded = fused.plain = 0;
+        expect_same(run_toy(run), wanted);
+        if (!run.options.fused) continue;
+        // Of the four matmuls of a layer the attention's output alone is no norm and no gate.
+        const int matmuls = fused.coded + fused.plain, cut = run.topology.tp_size;
+        EXPECT_EQ(fused.coded, inputs.scale ? matmuls / 4 * 3 : cut == 1 ? matmuls / 4 : 0) << "ranks " << cut;
+      }
+    }
+  }
+}
+
+TEST(ToyStack, BytesOfCodesOnTheWireAreThoseThatTheBoundariesPlanned) {
+  for (const CodedInputs& inputs : coded_inputs()) {
+    for (const ToyRun& run : plans({.topology = {.tp_size = 4, .dp_attention = 2}, .dp_rows = {5, 8}, .inputs = inputs})) {
+      ToyResult result = run_toy(run);
+      for (auto* bytes : {&result.counted, &result.planned}) bytes->erase("model.layers.1.attention_boundary");  // as above
+      EXPECT_EQ(result.counted, result.planned) << "fused " << run.options.fused;
     }
   }
 }

@@ -47,7 +47,7 @@ void expect_norm(const Matrix& got, const float* x, const float* weight) {
 TEST(RmsNorm, DividesByTheRootMeanSquareAndMultipliesTheWeight) {
   Norm t;
   const Activation out = t.norm.forward(t.rank.ctx, t.x.view());
-  EXPECT_LE(t.rank.ctx.arena().mark(), t.norm.stage_bytes(kRows));
+  EXPECT_LE(t.rank.ctx.arena().mark(), t.norm.stage_bytes(kRows, t.rank.team.size()));
   ASSERT_EQ(out.dtype, DType::kF32);
   expect_norm(copy(out), t.x.values.data(), t.weight.values.data());
 }

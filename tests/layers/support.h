@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -88,12 +89,21 @@ using Tensors = std::map<std::string, Matrix>;
 
 inline const kernels::Kernels& best_kernels() { return kernels::table(choose_isa(decode_features(read_cpuid()), "").value()); }
 
+/// How ranks are built.
+struct RankOptions {
+  std::function<std::unique_ptr<WeightFormat>()> make_format;
+  BoundaryOptions boundaries;
+
+  RankOptions(DType dtype = DType::kF32, BoundaryOptions b = {})  // NOLINT(google-explicit-constructor)
+      : make_format([dtype] { return make_plain_format({.model_dtype = dtype}, best_kernels()); }), boundaries(b) {}
+};
+
 /// One rank: modules are made with `build`, filled by load() and run with `ctx`.
 struct TestRank {
   ParallelGroups groups;
   std::unique_ptr<WeightFormat> format;
   ParamList params;
-  LayerStack stack{groups};
+  LayerStack stack;
   RotarySet rotary;
   BuildContext build{groups, *format, params, stack, rotary};
   ThreadTeam team{1, 1};
@@ -103,8 +113,8 @@ struct TestRank {
   std::unique_ptr<AttentionBackend> attention = make_reference_backend();
   ForwardContext ctx{batch, {&best_kernels(), &team}, memory, kv, *attention};
 
-  explicit TestRank(ParallelGroups g, DType dtype = DType::kF32)
-      : groups(std::move(g)), format(make_plain_format({.model_dtype = dtype}, best_kernels())) {}
+  explicit TestRank(ParallelGroups g, const RankOptions& options = {})
+      : groups(std::move(g)), format(options.make_format()), stack(groups, options.boundaries) {}
   TestRank(const TestRank&) = delete;
 
   /// The batch has `rows` rows, all of this attention-DP rank.
@@ -160,11 +170,11 @@ struct TestRank {
 
 /// Runs body(rank) on a thread for each rank of `groups`. All of a group must make the same collective calls.
 template <class Body>
-void on_each(std::vector<ParallelGroups> groups, DType dtype, Body body) {
+void on_each(std::vector<ParallelGroups> groups, const RankOptions& options, Body body) {
   std::vector<std::thread> threads;
   for (ParallelGroups& own : groups) {
-    threads.emplace_back([&body, dtype, &own] {
-      TestRank rank(std::move(own), dtype);
+    threads.emplace_back([&body, &options, &own] {
+      TestRank rank(std::move(own), options);
       body(rank);
     });
   }
@@ -173,20 +183,20 @@ void on_each(std::vector<ParallelGroups> groups, DType dtype, Body body) {
 
 /// On `ranks` threads that form the group `name`.
 template <class Body>
-void on_ranks(int ranks, DType dtype, Body body, std::string_view name = "tp") {
+void on_ranks(int ranks, const RankOptions& options, Body body, std::string_view name = "tp") {
   RankFault fault;
   std::vector<ParallelGroups> groups;
   for (std::unique_ptr<Communicator>& own : make_thread_communicators(ranks, fault))
     groups.push_back(ParallelGroups::over(name, std::move(own)));
-  on_each(std::move(groups), dtype, body);
+  on_each(std::move(groups), options, body);
   EXPECT_EQ(fault.message(), "");
 }
 
 /// On a thread for each rank of `topology`.
 template <class Body>
-void on_topology(const Topology& topology, DType dtype, Body body) {
+void on_topology(const Topology& topology, const RankOptions& options, Body body) {
   RankFault fault;
-  on_each(make_thread_groups(topology, fault), dtype, body);
+  on_each(make_thread_groups(topology, fault), options, body);
   EXPECT_EQ(fault.message(), "");
 }
 

@@ -11,7 +11,7 @@ namespace lamina::kernels::ref {
 namespace {
 
 /// x[row, k] in f32: of codes plus 128 the code.
-float element(const CodedActivation& x, int64_t row, int64_t k) {
+float element(const Activation& x, int64_t row, int64_t k) {
   const int64_t i = row * x.stride + k;
   if (x.dtype == DType::kF32) return static_cast<const float*>(x.data)[i];
   if (x.dtype == DType::kBF16) return bf16_to_f32(static_cast<const uint16_t*>(x.data)[i]);
@@ -21,7 +21,7 @@ float element(const CodedActivation& x, int64_t row, int64_t k) {
 /// The sum over one run of one output. Products of codes are integers and their sums exact in i32.
 class RunSum {
  public:
-  RunSum(const CodedActivation& x, const CodedMatrix& w, const CodeRow& codes) : x_(x), w_(w), codes_(codes) {}
+  RunSum(const Activation& x, const CodedMatrix& w, const CodeRow& codes) : x_(x), w_(w), codes_(codes) {}
   float run(int64_t row, int64_t begin, int64_t length, int64_t word, int zero) const {
     if (x_.dtype == DType::kU8) {
       int32_t sum = 0;
@@ -36,12 +36,12 @@ class RunSum {
   }
 
  private:
-  const CodedActivation& x_;
+  const Activation& x_;
   const CodedMatrix& w_;
   const CodeRow& codes_;
 };
 
-float one_output(const CodedActivation& x, const CodedMatrix& w, int64_t row, int64_t n) {
+float one_output(const Activation& x, const CodedMatrix& w, int64_t row, int64_t n) {
   const CodeRow codes(w, n);
   const RunSum sums(x, w, codes);
   const bool scaled_runs = x.scales.cols > 1;
@@ -58,7 +58,7 @@ float one_output(const CodedActivation& x, const CodedMatrix& w, int64_t row, in
   return w.row_scales != nullptr ? total * w.row_scales[n] : total;
 }
 
-void coded_panels(const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t panel_begin, int64_t panel_end) {
+void coded_panels(const Activation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t panel_begin, int64_t panel_end) {
   for (int64_t n = panel_begin * kPanelRows; n < std::min(w.n, panel_end * kPanelRows); ++n)
     for (int64_t row = 0; row < x.rows; ++row) out.at(row, n) = one_output(x, w, row, n) + (bias != nullptr ? bias[n] : 0.0F);
 }

@@ -10,7 +10,7 @@ template <class V, class P, Code kCode>
 class CodedMatmul {
  public:
   using X = typename P::X;
-  CodedMatmul(const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out)
+  CodedMatmul(const Activation& x, const CodedMatrix& w, const float* bias, F32View out)
       : x_(x), w_(w), bias_(bias), out_(out), run_scales_(x.scales.cols > 1) {
     for (int64_t run = 0, begin = 0; run < w.runs; begin = w.run_end[run++]) panel_words_ += words_of(w.run_end[run] - begin);
   }
@@ -174,7 +174,7 @@ class CodedMatmul {
     }
   }
 
-  const CodedActivation& x_;
+  const Activation& x_;
   const CodedMatrix& w_;
   const float* bias_;
   F32View out_;
@@ -190,12 +190,12 @@ class CodedMatmul {
 };
 
 template <class V, class P, Code kCode>
-void coded_panels_of(const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t begin, int64_t end) {
+void coded_panels_of(const Activation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t begin, int64_t end) {
   CodedMatmul<V, P, kCode>(x, w, bias, out).run(begin, end);
 }
 
 template <class V, class P>
-void coded_panels_of(const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t begin, int64_t end) {
+void coded_panels_of(const Activation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t begin, int64_t end) {
   switch (w.code) {
     case Code::kInt8:
       return coded_panels_of<V, P, Code::kInt8>(x, w, bias, out, begin, end);
@@ -211,7 +211,7 @@ void coded_panels_of(const CodedActivation& x, const CodedMatrix& w, const float
 }
 
 template <class V>
-void coded_panels(const CodedActivation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t begin, int64_t end) {
+void coded_panels(const Activation& x, const CodedMatrix& w, const float* bias, F32View out, int64_t begin, int64_t end) {
   if (x.dtype == DType::kF32) return coded_panels_of<V, FloatProduct<V, float>>(x, w, bias, out, begin, end);
   if (x.dtype == DType::kBF16) return coded_panels_of<V, typename V::Bf16Product>(x, w, bias, out, begin, end);
   if (w.code == Code::kInt8) return coded_panels_of<V, ByteProduct<V>, Code::kInt8>(x, w, bias, out, begin, end);

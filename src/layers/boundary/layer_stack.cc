@@ -48,11 +48,13 @@ void LayerStack::open(int64_t num_layers, StageLayers stage, StageFacts facts) {
   open_ = true;
 }
 
-std::vector<const StageBoundary*> LayerStack::append_stages(LayerId layer, std::vector<StageDecl> stages) {
+std::vector<const StageBoundary*> LayerStack::append_stages(LayerId layer, std::vector<StageDecl> stages,
+                                                            std::vector<const RmsNorm*> norms) {
   LAMINA_CHECK(open_, "stages are appended while the layer stack is open");
+  LAMINA_CHECK(norms.empty() || stages.empty() || norms.size() == stages.size(), "a norm a stage");
   std::vector<const StageBoundary*> boundaries;
-  for (const StageDecl& decl : stages) {
-    stages_.push_back({layer, decl, std::make_unique<StageBoundary>()});
+  for (size_t s = 0; s < stages.size(); ++s) {
+    stages_.push_back({layer, stages[s], norms.empty() ? nullptr : norms[s], std::make_unique<StageBoundary>()});
     boundaries.push_back(stages_.back().boundary.get());
   }
   return boundaries;
@@ -173,6 +175,7 @@ Status LayerStack::close() {
   for (Stage& stage : stages_) {
     bind(*stage.boundary, stage_name(stage.layer, stage.decl),
          {cat("model.layers.", stage.layer.value), cat(stage_kind_name(stage.decl.kind), "_boundary")}, stage_rows(stage.decl.kind));
+    summaries_.back().norm = stage.norm;
     stage.boundary->sums_at_exit_ = stage.decl.reduction == StageReduction::kTailAfterSum;
     LAMINA_ASSIGN(producer, producer_of(stage.layer, stage.decl));
   }
@@ -193,7 +196,7 @@ BatchVariant LayerStack::choose(const ForwardBatch& batch) const {
 }
 
 BoundarySummary LayerStack::summary(std::string stage, const std::optional<Producer>& producer, const StageBoundary& boundary) const {
-  BoundarySummary out{.stage = std::move(stage), .final = &boundary == &final_, .plan = {}, .variants = {}};
+  BoundarySummary out{.stage = std::move(stage), .norm = nullptr, .plan = {}, .variants = {}};
   for (int v = 0; v < kBatchVariants; ++v) {
     const std::optional<BoundaryPlan>& plan = boundary.plans_[static_cast<size_t>(v)];
     if (!plan) continue;

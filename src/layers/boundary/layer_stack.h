@@ -17,7 +17,7 @@ namespace lamina {
 /// --boundary-plan and --boundary-rows; no choice changes a bit.
 struct BoundaryOptions {
   enum class Rows { kAuto, kReplicated, kScattered };
-  bool fused = true;        // where ranks share memory
+  bool fused = true;        // a boundary in one pass where ranks share memory, a quantised input written as codes by who makes it
   Rows rows = Rows::kAuto;  // where the residual lies; kAuto: scattered (docs/BENCHMARKS.md has the measurement)
 };
 
@@ -46,9 +46,9 @@ struct BoundarySummary {
     BoundaryPlan plan;
     std::string words;
   };
-  std::string stage;   // "layer 3 attention", "final norm"
-  bool final = false;  // the edge in front of the final norm
-  std::string plan;    // of the variant that most steps take, in words
+  std::string stage;              // "layer 3 attention", "final norm"
+  const RmsNorm* norm = nullptr;  // what the stage reads; null: the final norm's f32 rows
+  std::string plan;               // of the variant that most steps take, in words
   std::vector<Variant> variants;
 };
 
@@ -62,11 +62,12 @@ class LayerStack {
   /// `stage`: the layers that this rank holds of the model's `num_layers`.
   void open(int64_t num_layers, StageLayers stage, StageFacts facts);
   /// Appends a layer's stages in order; boundaries stay where they are and have plans once the stack is closed. A layer that owns its
-  /// residual appends none.
-  std::vector<const StageBoundary*> append_stages(LayerId layer, std::vector<StageDecl> stages);
+  /// residual appends none. `norms`, one a stage or none: for the summaries.
+  std::vector<const StageBoundary*> append_stages(LayerId layer, std::vector<StageDecl> stages, std::vector<const RmsNorm*> norms = {});
   /// Binds. A declaration that contradicts itself, the facts or the topology is an error that names layer and field.
   Status close();
 
+  bool fuses() const { return options_.fused; }
   /// The variant of a step: by its rows, the same on every rank of the stage.
   BatchVariant choose(const ForwardBatch& batch) const;
   /// The stream of a forward on the first stage: `full` is the complete embedding of all full rows.
@@ -84,6 +85,7 @@ class LayerStack {
   struct Stage {
     LayerId layer;
     StageDecl decl;
+    const RmsNorm* norm;
     std::unique_ptr<StageBoundary> boundary;
   };
   /// What leaves its output in front of a boundary.

@@ -23,6 +23,11 @@ struct Window {
 
 static_assert(sizeof(Window) <= ResidualStream::kBytesPerRead);
 
+/// Whether ranks that exchange normed rows write them alike.
+bool same_type(const MutableActivation& a, const MutableActivation& b) {
+  return a.dtype == b.dtype && a.is_coded() == b.is_coded() && (!a.is_coded() || *a.scales.data == *b.scales.data);
+}
+
 const Window& window(std::span<const void* const> peers, int rank) { return *static_cast<const Window*>(peers[static_cast<size_t>(rank)]); }
 
 }  // namespace
@@ -127,6 +132,7 @@ Activation ResidualStream::read_fused(ForwardContext& ctx, const BoundaryPlan& p
     parts[static_cast<size_t>(a)] = part(window(peers, first_addend + a).contribution, produced.begin, own);
   }
   const Window& target = window(peers, plan.wanted == StageRows::kFull ? 0 : first_attn);
+  LAMINA_CHECK(same_type(target.out, mine.out), "ranks differ in how they read a norm");
   norm.add_forward(ctx, part(residual_, held.begin, own), std::span<const ConstF32View>(parts),
                    target.out.slice(own.begin - wanted.begin, own.count));
   if (plan.spread != nullptr) {

@@ -57,7 +57,7 @@ class ResidualStream {
  public:
   enum class State { kInitial, kWritten, kPending };
   /// Step memory that a read takes.
-  static constexpr size_t kBytesPerRead = 128;
+  static constexpr size_t kBytesPerRead = 192;
 
   /// Starts from the embedding: `full` [full rows, hidden], complete, in step memory that the stream goes on to use.
   ResidualStream(ForwardContext& ctx, const RowGroups& groups, F32View full);

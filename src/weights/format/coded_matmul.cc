@@ -9,8 +9,6 @@ namespace lamina {
 
 namespace {
 
-using kernels::CodedActivation;
-
 /// Takes pieces of the rank's scratch memory, 64-byte aligned.
 class Pieces {
  public:
@@ -49,8 +47,27 @@ class CodedWeights final : public LinearWeights {
 
   DType input_dtype() const override { return quantises() || state_->options.model_dtype != DType::kBF16 ? DType::kF32 : DType::kBF16; }
 
+  std::optional<InputCodes> input_codes() const override {
+    const InputQuant& rule = state_->scheme.input;
+    if (!quantises() || state_->scheme.act_order) return std::nullopt;
+    const std::vector<CodedSection>& sections = state_->sections;
+    if (!rule.from_checkpoint) {
+      if (rule.run > 0 || rule.power_of_two || is_cut()) return std::nullopt;
+      return InputCodes{.codes = code_dtype(), .scale = nullptr};
+    }
+    const float scale = sections.front().input_scale;
+    for (const CodedSection& section : sections) {
+      if (section.input_scale != scale) return std::nullopt;
+    }
+    return InputCodes{.codes = code_dtype(), .scale = &sections.front().input_scale};
+  }
+
   void matmul(const Compute& compute, const Activation& x, const float* bias, F32View out) const override {
-    LAMINA_CHECK(x.cols == state_->cols.count && x.dtype == input_dtype(), state_->name.c_str());
+    LAMINA_CHECK(x.cols == state_->cols.count && x.dtype == (x.is_coded() ? code_dtype() : input_dtype()), state_->name.c_str());
+    if (x.is_coded()) {
+      for (const CodedSection& section : state_->sections) multiply(compute, x, section, bias, out);
+      return;
+    }
     for (int64_t row = 0; row < x.rows; row += InputScratch::kRows) {
       const int64_t count = std::min(InputScratch::kRows, x.rows - row);
       multiply(compute, x.slice(row, count), bias, out.slice(row, count));
@@ -69,25 +86,35 @@ class CodedWeights final : public LinearWeights {
  private:
   using Type = InputQuant::Type;
 
+  DType code_dtype() const { return state_->scheme.input.type == Type::kInt8 ? DType::kU8 : DType::kBF16; }
+  /// Whether other ranks hold inputs of the same rows.
+  bool is_cut() const {
+    const ParallelGroup* group = state_->col_dim.group;
+    return state_->col_dim.rule != ShardRule::kReplicate && group != nullptr && group->size > 1;
+  }
   bool quantises() const { return state_->options.act_quant && state_->scheme.input.type != Type::kNone; }
 
   void multiply(const Compute& compute, const Activation& x, const float* bias, F32View out) const {
     const bool alike = !state_->scheme.act_order && !state_->scheme.input.from_checkpoint;
-    CodedActivation input;
+    Activation input;
     for (const CodedSection& section : state_->sections) {
       if (section.rows == 0) continue;
       const bool reuse = &section != state_->sections.data() && (alike || same_input(section, *(&section - 1)));
       if (!reuse) input = prepare(compute, x, section);
-      kernels::matmul_coded(*compute.kernels, *compute.team, input, section.matrix, bias == nullptr ? nullptr : bias + section.row_begin,
-                            out.columns(section.row_begin, section.rows));
+      multiply(compute, input, section, bias, out);
     }
+  }
+
+  static void multiply(const Compute& compute, const Activation& input, const CodedSection& section, const float* bias, F32View out) {
+    kernels::matmul_coded(*compute.kernels, *compute.team, input, section.matrix, bias == nullptr ? nullptr : bias + section.row_begin,
+                          out.columns(section.row_begin, section.rows));
   }
 
   static bool same_input(const CodedSection& a, const CodedSection& b) {
     return a.rows > 0 && b.rows > 0 && a.input_scale == b.input_scale && a.order == b.order && a.run_end == b.run_end;
   }
 
-  CodedActivation prepare(const Compute& compute, const Activation& x, const CodedSection& section) const {
+  Activation prepare(const Compute& compute, const Activation& x, const CodedSection& section) const {
     Pieces pieces(state_->options.scratch->data());
     Activation ordered = x;
     if (!section.order.empty()) {
@@ -105,9 +132,9 @@ class CodedWeights final : public LinearWeights {
     return quantised(compute, ordered.f32(), section, pieces);
   }
 
-  CodedActivation quantised(const Compute& compute, ConstF32View x, const CodedSection& section, Pieces& pieces) const {
+  Activation quantised(const Compute& compute, ConstF32View x, const CodedSection& section, Pieces& pieces) const {
     const InputQuant& rule = state_->scheme.input;
-    const DType dtype = rule.type == Type::kInt8 ? DType::kU8 : DType::kBF16;
+    const DType dtype = code_dtype();
     const int32_t whole = static_cast<int32_t>(x.cols);
     const kernels::Run<int32_t> runs = rule.run > 0 ? std::span<const int32_t>(section.run_end) : std::span<const int32_t>(&whole, 1);
     ConstF32View scales;
@@ -125,15 +152,15 @@ class CodedWeights final : public LinearWeights {
       compute.kernels->quantised->quantise(x.slice(begin, end - begin), runs, scales.slice(begin, end - begin),
                                            codes.slice(begin, end - begin));
     });
-    return {codes, scales};
+    Activation out = codes.view();
+    out.scales = scales;
+    return out;
   }
 
   /// One scale a row and run. A run that other ranks hold a part of has the maximum of all of it.
   ConstF32View dynamic_scales(const Compute& compute, ConstF32View x, DType dtype, kernels::Run<int32_t> runs, Pieces& pieces) const {
-    const ParallelGroup* group = state_->col_dim.group;
     const int64_t run = state_->scheme.input.run;
-    const bool cut = state_->col_dim.rule != ShardRule::kReplicate && group != nullptr && group->size > 1;
-    const bool shared = cut && (run == 0 || state_->cols.count % run != 0);
+    const bool shared = is_cut() && (run == 0 || state_->cols.count % run != 0);
     // Over all ranks: place of this rank's first run among them.
     const int64_t all = shared && run > 0 ? state_->groups() : runs.size;
     const int64_t first = shared && run > 0 ? state_->cols.begin / run : 0;
@@ -143,7 +170,7 @@ class CodedWeights final : public LinearWeights {
     compute.team->parallel_for(x.rows, 1, [&](int64_t begin, int64_t end, int) {
       compute.kernels->quantised->run_maxima(x.slice(begin, end - begin), runs, own.slice(begin, end - begin));
     });
-    if (shared) group->communicator->all_reduce_max(maxima);
+    if (shared) state_->col_dim.group->communicator->all_reduce_max(maxima);
     kernels::scales_of_maxima(dtype, own);
     if (state_->scheme.input.power_of_two) {
       for (int64_t r = 0; r < own.rows; ++r)

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/engine.h"
+#include "plan/inspect.h"
 
 namespace CLI {
 class App;
@@ -36,6 +37,7 @@ void add_bench(CLI::App& app, CommandBody& body);
 void add_serve(CLI::App& app, CommandBody& body);
 void add_chat(CLI::App& app, CommandBody& body);
 void add_verify(CLI::App& app, CommandBody& body);
+void add_quantize(CLI::App& app, CommandBody& body);
 
 /// MODEL and the options that every command which runs a model takes. `options` outlives the parser. `pp_names`: how the command calls
 /// the number of pipeline stages (in `bench` --pp is something else).
@@ -64,6 +66,8 @@ void add_prompt_command(CLI::App& command, CommandBody& body, Status (*run)(cons
 
 /// `options` with LAMINA_ISA and LAMINA_DISABLED_ARCHS.
 EngineOptions with_environment(EngineOptions options);
+/// "loading [####    ] 50 %" on stderr; nothing when that is no terminal. `label` outlives it.
+LoadProgress progress_bar(const char* label);
 /// Starts an engine with a progress bar (when stderr is a terminal) and prints the start line on stderr.
 Result<std::unique_ptr<Engine>> start_engine(const EngineOptions& options);
 
@@ -72,8 +76,6 @@ void accept_json(CLI::App& command);
 /// One JSON object on stdout.
 void print_json(const Json& value);
 Json ids_json(const std::vector<TokenId>& ids);
-/// {"tp", "pp", "dp_attention", "ranks"}
-Json topology_json(const Topology& topology);
 /// The same ids for the same arguments.
 std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream);
 

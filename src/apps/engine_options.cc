@@ -158,15 +158,6 @@ Json ids_json(const std::vector<TokenId>& ids) {
   return out;
 }
 
-Json topology_json(const Topology& topology) {
-  Json out;
-  out.set("tp", topology.tp_size);
-  out.set("pp", topology.pp_size);
-  out.set("dp_attention", topology.dp_attention);
-  out.set("ranks", topology.world_size());
-  return out;
-}
-
 std::vector<TokenId> random_prompt(int length, int64_t vocab, uint64_t stream) {
   std::vector<TokenId> ids;
   for (int i = 0; i < length; ++i)

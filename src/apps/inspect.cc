@@ -17,6 +17,7 @@ namespace {
 struct Options {
   EngineOptions engine;
   bool json = false;
+  bool weights = false;
   std::string html;            // file to write
   double memory_per_rank = 0;  // GB
 };
@@ -31,16 +32,15 @@ Status write_page(const std::string& path, const std::string& page) {
 
 Status run(const Options& options) {
   LAMINA_ASSIGN(const Json plan, inspect_model(with_environment(options.engine), static_cast<uint64_t>(options.memory_per_rank * 1e9)));
-  if (!options.html.empty()) {
-    LAMINA_TRY(write_page(options.html, inspect_html(plan)));
-    if (!options.json) return {};
-  }
-  if (options.json) {
+  const Json* const refused = plan.find("refused");
+  if (!options.html.empty()) LAMINA_TRY(write_page(options.html, inspect_html(plan)));
+  const bool prints = options.html.empty() ? refused == nullptr || options.weights : options.json;
+  if (prints && options.json) {
     print_json(plan);
-  } else {
-    std::fputs(inspect_text(plan).c_str(), stdout);
+  } else if (prints) {
+    std::fputs((options.weights ? weights_text(plan) : inspect_text(plan)).c_str(), stdout);
   }
-  return {};
+  return refused == nullptr ? Status() : Status(error(refused->as_string()));
 }
 
 }  // namespace
@@ -50,6 +50,8 @@ void add_inspect(CLI::App& app, CommandBody& body) {
   const auto options = std::make_shared<Options>();
   add_engine_options(*command, options->engine);
   command->add_flag("--json", options->json, "one JSON object");
+  command->add_flag("--weights", options->weights,
+                    "each parameter's source tensors, format, group and bytes; of a checkpoint that does not fit, all that is wrong");
   command->add_option("--html", options->html, "writes a page that shows stages and ranks to this file instead of printing");
   command->add_option("--memory-per-rank", options->memory_per_rank, "GB that each rank has (0: the ranks share this machine's memory)")
       ->check(CLI::Range(0.0, 1e6));

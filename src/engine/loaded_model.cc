@@ -95,7 +95,7 @@ Status add_totals(const EngineOptions& options, const Plans& plans, const RankSe
     LAMINA_ASSIGN(ParallelGroups groups, ParallelGroups::planned(options.topology, rank));
     LAMINA_ASSIGN(const ModelPlan plan, plan_rank(options, plans.source, std::move(groups), rank));
     const MemoryRequest request = memory_request(options, *plans.source, set.threads_per_rank());
-    add(rank, plan, fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request).kv_bytes_per_token);
+    add(rank, plan, fixed_memory(plan, request).kv_bytes_per_token);
   }
   return {};
 }
@@ -117,8 +117,9 @@ Status prepare(const EngineOptions& options, LoadedModel& out, Plans& plans) {
   for (size_t r = 0; r < out.set.groups.size(); ++r) {
     const int rank = out.set.first_rank + static_cast<int>(r);
     LAMINA_ASSIGN(ModelPlan plan, plan_rank(options, plans.source, std::move(out.set.groups[r]), rank));
-    plans.memory.push_back(fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request));
+    plans.memory.push_back(fixed_memory(plan, request));
     plans.ranks.push_back(std::move(plan));
+  request.processes = out.set.world != nullptr;
   }
   LAMINA_TRY(plan_pages(plans.memory, request));
   out.info = describe(options, plans.ranks.front());

@@ -49,8 +49,8 @@ struct LoadedModel {
 /// What the memory of a rank with `threads` threads is planned for; all that the machine has is available.
 MemoryRequest memory_request(const EngineOptions& options, const ModelSource& source, int threads);
 
-/// The plan that `lamina inspect` prints (plan/inspect.h), for any topology. Needs only config.json; weight files are audited when there
-/// are any. `memory_per_rank` bytes: what each rank has; 0: the ranks share this machine's memory.
+/// The plan that `lamina inspect` prints (plan/inspect.h), for any topology: inspect_json, or refused_json of weight files that the audit
+/// refuses. Needs only config.json. `memory_per_rank` bytes: what each rank has; 0: the ranks share this machine's memory.
 Result<Json> inspect_model(const EngineOptions& options, uint64_t memory_per_rank = 0);
 
 /// Refuses before memory for weights is reserved, with one error that names file, tensor, key or flag. Under mpirun every process calls

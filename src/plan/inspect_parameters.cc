@@ -1,5 +1,7 @@
 // Parameters and what each rank holds of their sources.
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "plan/accounting.h"
 #include "plan/inspect_parts.h"
@@ -30,6 +32,32 @@ std::string rule_string(const Param& param) {
   std::string out = join(parts, " | ");
   if (!param.is_vector() && param.cols.rule != ShardRule::kReplicate) out += cat(" x ", rule_name(param.cols.rule));
   return out;
+}
+
+/// Who cuts the tensors of a parameter: "tp of 2"; null where every rank holds all of them.
+Json group_json(const Param& param) {
+  std::vector<std::string> groups;
+  const auto add = [&](const ShardDim& dim) {
+    if (dim.rule == ShardRule::kReplicate || dim.group == nullptr) return;
+    std::string group = cat(dim.group->name, " of ", dim.group->size);
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(std::move(group));
+  };
+  for (const DiskDim& dim : param.dims()) {
+    if (dim.axis == DiskDim::Axis::kCols) add(param.cols);
+    if (dim.axis != DiskDim::Axis::kRows) continue;
+    for (const ParamPart& part : param.parts) add(part.rows);
+  }
+  return groups.empty() ? Json(nullptr) : Json(join(groups, ", "));
+}
+
+/// "bytes", and "rank_bytes" where the ranks of a stage differ (by the groups that reach over their edges).
+void set_bytes(std::span<const ModelPlan> stage, size_t index, Json& place) {
+  const auto bytes_of = [index](const ModelPlan& rank) { return rank.load.loads[index].param->store->bytes(); };
+  place.set("bytes", bytes_of(stage.front()));
+  if (std::ranges::all_of(stage, [&](const ModelPlan& rank) { return bytes_of(rank) == bytes_of(stage.front()); })) return;
+  Json all = Json::array();
+  for (const ModelPlan& rank : stage) all.push(Json(static_cast<int64_t>(bytes_of(rank))));
+  place.set("rank_bytes", std::move(all));
 }
 
 /// The tensor of a part, or the fused one; null without files, or when no rank of the stage holds rows of it.
@@ -156,10 +184,12 @@ class Parameters {
     LAMINA_ASSIGN(const std::vector<int64_t> local, param.local_shape());
     out.set("name", param.name);
     out.set("rule", rule_string(param));
+    out.set("group", group_json(param));
     out.set("on_disk", std::move(on_disk));
     out.set("global", shape_json(global));
     out.set("local", shape_json(local));
     out.set("dtype", torch_dtype_name(param.store->storage_dtype()));
+    out.set("format", param.store->describe());
     out.set("bytes", param.store->bytes());
     return out;
   }
@@ -173,7 +203,7 @@ class Parameters {
     Json out;
     out.set("stage", stage.front().topology.pp_rank(stage.front().rank));
     out.set("local", shape_json(local));
-    out.set("bytes", param.store->bytes());
+    set_bytes(stage, index, out);
     out.set("slices", known->second);
     if (stage.front().source->checkpoint) set_file_ranges(stage, index, out);
     return out;

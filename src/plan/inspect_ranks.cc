@@ -112,6 +112,8 @@ Result<Json> rank_json(const ModelPlan& rank, const MemoryPlan& memory) {
   bytes.set("weights", memory.weight_bytes);
   bytes.set("step", memory.step_bytes);
   bytes.set("stages", 2 * memory.stage_bytes);
+  bytes.set("scratch", memory.scratch_bytes);
+  bytes.set("exchange", memory.exchange_bytes);
   bytes.set("kv_bytes_per_token", memory.kv_bytes_per_token);
   bytes.set("kv", memory.kv_bytes());
   out.set("memory", std::move(bytes));
@@ -156,6 +158,8 @@ Json memory_json(const Inspection& inspection) {
   out.set("weights", fullest->weight_bytes);
   out.set("step", fullest->step_bytes);
   out.set("stages", 2 * fullest->stage_bytes);
+  out.set("scratch", fullest->scratch_bytes);
+  out.set("exchange", fullest->exchange_bytes);
   out.set("kv_tokens", fullest->kv_tokens());
   out.set("kv", fullest->kv_bytes());
   out.set("largest_context", fullest->largest_context());

@@ -36,7 +36,8 @@ const byId = id => document.getElementById(id);
 const row = (name, value, mark) => el("tr", "", el("th", "", ...(mark ? [el("i", mark)] : []), name), el("td", "num", value));
 
 // ---- facts ----
-const fixed = m => m.weights + m.step + m.stages;
+const work = m => m.step + m.stages + m.scratch + m.exchange;
+const fixed = m => m.weights + work(m);
 const whole = m => fixed(m) + m.kv;
 const layersOf = stage => plan.pipeline[stage].layers;
 const capacity = plan.memory.available_to === "each rank" ? plan.memory.available : 0;
@@ -47,7 +48,7 @@ const roomy = topology.tp_size <= 4 && ranks.length <= 16;
 
 function drawFacts() {
   byId("title").textContent = plan.model;
-  const parts = [plan.class, plural(plan.layers, "layer"), plan.dtype, plan.tied ? "head tied to the embedding" : "head of its own"];
+  const parts = [plan.class, plural(plan.layers, "layer"), plan.dtype, ...(plan.quantization ? [plan.quantization] : []), plan.tied ? "head tied to the embedding" : "head of its own"];
   byId("subtitle").textContent = parts.join(" · ");
   const fact = (name, value, note) => byId("facts").append(
     el("div", "", el("dt", "", name), el("dd", "", value + " ", el("small", "", note || ""))));
@@ -67,7 +68,7 @@ function drawFacts() {
 // ---- tiles ----
 function bar(memory) {
   const out = el("div", "bar");
-  for (const [cls, bytes] of [["w", memory.weights], ["a", memory.step + memory.stages], ["k", memory.kv]]) {
+  for (const [cls, bytes] of [["w", memory.weights], ["a", work(memory)], ["k", memory.kv]]) {
     if (bytes === 0) continue;
     const part = el("i", cls);
     part.style.width = (100 * bytes / scale).toFixed(2) + "%";
@@ -94,7 +95,7 @@ function tile(rank) {
   node.append(el("div", "top", el("span", "id", roomy ? "rank " + rank.rank : String(rank.rank)), el("span", "sum", size(whole(m)))), bar(m));
   if (roomy) {
     const amount = (name, bytes) => el("div", "", el("span", "", name), size(bytes));
-    node.append(el("div", "amounts", amount("weights", m.weights), amount("step memory", m.step + m.stages), amount("KV pool", m.kv)));
+    node.append(el("div", "amounts", amount("weights", m.weights), amount("step memory", work(m)), amount("KV pool", m.kv)));
   }
   if (rank.heads) node.append(share(roomy ? "heads" : "Q", rank.heads, totals.heads));
   if (rank.kv_heads) {
@@ -180,7 +181,8 @@ function paramNode(param, place, rank, prefix) {
   const pieces = plan.slices[place.slices][rank.tp_rank], short = name => name.startsWith(prefix) ? name.slice(prefix.length) : name;
   const whole = place.local.join() === param.global.join();
   const node = el("div", "param", el("code", "", short(param.name)),
-    el("div", "shape", shape(place.local) + (whole ? "" : " of " + shape(param.global)) + " · " + param.dtype));
+    el("div", "shape", shape(place.local) + (whole ? "" : " of " + shape(param.global)) + " · " + param.format + " · " +
+      size(bytesOn(place, rank)) + (param.group ? " · cut by " + param.group : "")));
   if (pieces.length === 0) node.append(el("div", "from", "padding only"));
   pieces.forEach((piece, i) => {
     const source = param.sources[piece.source], [rows, cols] = sourceShape(param, piece.source);
@@ -192,6 +194,7 @@ function paramNode(param, place, rank, prefix) {
   return node;
 }
 
+const bytesOn = (place, rank) => place.rank_bytes ? place.rank_bytes[rank.tp_rank] : place.bytes;
 function moduleOf(name) {
   const layer = /^(.*\.layers\.\d+)\./.exec(name);
   return layer ? layer[1] : name.slice(0, name.lastIndexOf("."));
@@ -208,7 +211,7 @@ function moduleNodes(rank) {
   }
   let opened = 0;
   return [...modules].map(([name, params]) => {
-    const bytes = params.reduce((sum, [, place]) => sum + place.bytes, 0);
+    const bytes = params.reduce((sum, [, place]) => sum + bytesOn(place, rank), 0);
     const node = el("details", "", el("summary", "", el("code", "", name), el("span", "num", size(bytes))));
     const fill = () => { if (node.childElementCount === 1) node.append(...params.map(([param, place]) => paramNode(param, place, rank, name + "."))); };
     node.addEventListener("toggle", fill);
@@ -222,7 +225,7 @@ function show(number) {
   panel.dataset.rank = number;
   const place = ["stage " + rank.stage, "tp rank " + rank.tp_rank];
   if (topology.dp_attention > 1) place.push("attention dp " + rank.dp_rank + ", tp " + rank.attn_tp_rank);
-  const table = el("table", "", row("weights", size(m.weights), "w"), row("step memory", size(m.step + m.stages), "a"),
+  const table = el("table", "", row("weights", size(m.weights), "w"), row("step memory", size(work(m)), "a"),
     row("KV pool, " + count(plan.memory.kv_tokens) + " tokens", size(m.kv), "k"), row("KV a token", count(m.kv_bytes_per_token) + " bytes"));
   const holds = el("table", "", row("layers", range(rank.layers)));
   if (rank.heads) holds.append(row("heads", range(rank.heads) + " of " + totals.heads));

@@ -3,52 +3,12 @@
 #include <algorithm>
 
 #include "base/strings.h"
-#include "plan/inspect.h"
+#include "plan/inspect_words.h"
 
 namespace lamina {
 namespace {
 
-int64_t number(const Json& object, std::string_view key) { return object.find(key)->as_integer(); }
-const std::string& text(const Json& object, std::string_view key) { return object.find(key)->as_string(); }
-const Json::Array& list(const Json& object, std::string_view key) { return object.find(key)->as_array(); }
-std::string size(const Json& object, std::string_view key) { return size_string(static_cast<uint64_t>(number(object, key))); }
-
-/// "0-15", "3", "none"
-std::string range(const Json& object, std::string_view key) {
-  const Json::Array& ends = list(object, key);
-  const int64_t begin = ends[0].as_integer(), end = ends[1].as_integer();
-  if (begin == end) return "none";
-  return begin + 1 == end ? cat(begin) : cat(begin, "-", end - 1);
-}
-
-std::string shape(const Json& sizes) {
-  std::vector<int64_t> out;
-  for (const Json& extent : sizes.as_array()) out.push_back(extent.as_integer());
-  return shape_string(out);
-}
-
-std::string source_text(const Json& source) {
-  if (source.is_string()) return source.as_string();
-  const Json::Array& bytes = list(source, "bytes");
-  return cat(text(source, "tensor"), " ", text(source, "dtype"), " ", text(source, "file"), ":", bytes[0].as_integer(), "-",
-             bytes[1].as_integer());
-}
-
-bool several(const Json& plan) { return number(plan, "ranks") > 1; }
-
-void append_title(std::string& out, const Json& plan) {
-  const Json& topology = *plan.find("topology");
-  out = cat(text(plan, "class"), ", ", number(plan, "ranks"), several(plan) ? " ranks (tp " : " rank");
-  if (several(plan)) {
-    out += cat(number(topology, "tp_size"), " x pp ", number(topology, "pp_size"));
-    if (number(topology, "dp_attention") > 1) {
-      out += cat(", attention dp ", number(topology, "dp_attention"), " x tp ", number(topology, "attn_tp"));
-    }
-    out += ")";
-  }
-  out += cat(", ", number(plan, "layers"), " layers, context ", number(plan, "context_length"), ", ", text(plan, "dtype"),
-             plan.find("tied")->as_bool() ? ", head tied to model.embed_tokens" : "", "\n");
-}
+using namespace inspect_words;  // of this file's own pages
 
 void append_rank(std::string& out, const Json& rank) {
   const Json& memory = *rank.find("memory");
@@ -62,8 +22,9 @@ void append_rank(std::string& out, const Json& rank) {
     out += cat(", ", text(rows, "name"), " rows ", range(rows, "rows"));
     if (number(rows, "padding") > 0) out += cat(" + ", number(rows, "padding"), " of padding");
   }
-  const int64_t arena = number(memory, "step") + number(memory, "stages");
-  out += cat(", weights ", size(memory, "weights"), ", arena ", size_string(static_cast<uint64_t>(arena)), ", KV ",
+  int64_t work = 0;
+  for (const char* part : {"step", "stages", "scratch", "exchange"}) work += number(memory, part);
+  out += cat(", weights ", size(memory, "weights"), ", arena ", size_string(static_cast<uint64_t>(work)), ", KV ",
              number(memory, "kv_bytes_per_token"), " bytes a token\n");
 }
 
@@ -196,8 +157,9 @@ void append_memory(std::string& out, const Json& plan) {
   const Json& memory = *plan.find("memory");
   out += cat("\nKV: ", number(kv, "kv_heads"), " heads a layer, ", number(kv, "bytes_per_token"), " bytes a token in ", text(kv, "dtype"));
   if (several(plan)) out += cat(" on rank 0; ", number(kv, "bytes_per_token_all_ranks"), " on all ranks that hold a token");
-  out += cat("\nmemory: weights ", size(memory, "weights"), ", step ", size(memory, "step"), ", stages ", size(memory, "stages"), ", KV ",
-             size(memory, "kv"), " (", number(memory, "kv_tokens"), " tokens)");
+  out += cat("\nmemory: weights ", size(memory, "weights"), ", step ", size(memory, "step"), ", stages ", size(memory, "stages"),
+             ", scratch ", size(memory, "scratch"), ", exchange ", size(memory, "exchange"), ", KV ", size(memory, "kv"), " (",
+             number(memory, "kv_tokens"), " tokens)");
   if (several(plan)) out += cat(", of rank ", number(memory, "rank"), ", which takes most");
   out += cat("\nlargest context: ", number(memory, "largest_context"), " tokens, with ", size(memory, "available"), " for ",
              text(memory, "available_to"), "\n");
@@ -207,13 +169,12 @@ void append_memory(std::string& out, const Json& plan) {
 }  // namespace
 
 std::string inspect_text(const Json& plan) {
-  std::string out;
-  append_title(out, plan);
+  if (plan.find("refused") != nullptr) return weights_text(plan);
+  std::string out = title(plan);
   append_ranks(out, plan);
   append_parameters(out, plan);
   append_slices(out, plan);
-  if (!list(plan, "skipped").empty()) out += "\nskipped tensors\n";
-  for (const Json& skipped : list(plan, "skipped")) out += cat("  ", text(skipped, "tensor"), ": ", text(skipped, "reason"), "\n");
+  append_skipped(out, plan);
   append_boundaries(out, plan);
   append_accounting(out, plan);
   append_memory(out, plan);

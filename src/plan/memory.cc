@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "layers/logits.h"
 
 namespace lamina {
 
@@ -25,16 +26,46 @@ int64_t largest_step(int64_t tokens, int64_t requests, int dp_attention, std::st
   return std::max(rows, requests * std::min(dp_attention, 2));
 }
 
-MemoryPlan fixed_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request) {
+namespace {
+
+/// A stage keeps what it handed over until the next one takes it: residual and unreduced output of every plan in flight.
+int64_t handed_over(const ModelPlan& plan, int64_t floats) {
+  const Topology& topology = plan.topology;
+  return topology.pp_rank(plan.rank) + 1 < topology.pp_size ? 2 * topology.pp_size * floats : 0;
+}
+
+/// Floats that an MPI communicator holds of a step's `rows` rows: parts of its peers, and rows packed side by side.
+int64_t parts_of_peers(const ModelPlan& plan, int64_t rows, int64_t cols) {
+  const Topology& topology = plan.topology;
+  const auto sums = [&](int64_t size) { return size < 2 ? 0 : (size == 2 ? 2 * rows : rows + size) * cols + rows * cols; };
+  int64_t floats = sums(topology.tp_size);
+  if (topology.dp_attention > 1)
+    floats += sums(topology.attn_tp()) + (topology.dp_attention + 1) * rows * cols;  // any rank may have all rows
+  const int64_t head = topology.dp_lm_head ? topology.attn_tp() : topology.tp_size;
+  if (head > 1 && plan.stage.end() == plan.source->config.num_hidden_layers) {
+    floats += LogitsProcessor::kLogitsChunk * (plan.source->config.vocab_size + kVocabPad * head);
+  }
+  return floats;
+}
+
+}  // namespace
+
+MemoryPlan fixed_memory(const ModelPlan& plan, const MemoryRequest& request) {
   constexpr size_t kSlack = size_t{1} << 16;  // alignment of the arenas' allocations
-  MemoryPlan plan;
-  plan.weight_bytes = weight_bytes;
-  plan.page_size = request.page_size;
-  plan.context_length = request.context_length;
-  plan.step_bytes = model.step_bytes(request.step_rows) + kSlack;
-  plan.stage_bytes = model.stage_bytes(request.step_rows, backend, request.threads) + kSlack;
-  plan.kv_bytes_per_token = KvStore::bytes_per_token(model.kv_shapes(), request.kv_dtype);
-  return plan;
+  const CausalLM& model = *plan.built.model;
+  const int64_t hidden = plan.source->config.hidden_size;
+  MemoryPlan out;
+  out.weight_bytes = plan.load.bytes;
+  out.page_size = request.page_size;
+  out.context_length = request.context_length;
+  out.step_bytes = model.step_bytes(request.step_rows) + kSlack;
+  out.stage_bytes = model.stage_bytes(request.step_rows, *plan.backend, request.threads) + kSlack;
+  out.scratch_bytes = plan.format->scratch_bytes();
+  const int64_t floats =
+      handed_over(plan, request.step_rows * hidden) + (request.processes ? parts_of_peers(plan, request.step_rows, hidden) : 0);
+  out.exchange_bytes = static_cast<size_t>(floats) * sizeof(float);
+  out.kv_bytes_per_token = KvStore::bytes_per_token(model.kv_shapes(), request.kv_dtype);
+  return out;
 }
 
 Status plan_pages(std::span<MemoryPlan> ranks, const MemoryRequest& request) {
@@ -64,12 +95,6 @@ Status plan_pages(std::span<MemoryPlan> ranks, const MemoryRequest& request) {
   }
   for (MemoryPlan& rank : ranks) rank.pages = static_cast<int32_t>(pages);
   return {};
-}
-
-Result<MemoryPlan> plan_memory(const CausalLM& model, const AttentionBackend& backend, size_t weight_bytes, const MemoryRequest& request) {
-  MemoryPlan plan = fixed_memory(model, backend, weight_bytes, request);
-  LAMINA_TRY(plan_pages({&plan, 1}, request));
-  return plan;
 }
 
 }  // namespace lamina

@@ -101,9 +101,8 @@ Status audit_whole(const PlanOptions& options, ModelSource& source, const Weight
   const StageLayers layers{0, source.config.num_hidden_layers};
   LAMINA_ASSIGN(const BuiltModel whole, build(options, source, single, format, layers));
   add_kv_scales(source, layers, *whole.params);
-  if (!source.checkpoint) return {};
-  source.report = audit(*source.checkpoint, *whole.params, whole.model->names());
-  if (!source.report.clean()) return error(source.report.fault());
+  source.report =
+      source.checkpoint ? audit(*source.checkpoint, *whole.params, whole.model->names()) : AuditReport{.mixed = whole.params->faults()};
   return {};
 }
 
@@ -113,7 +112,7 @@ std::string folder_name(const std::string& path) {
   return std::filesystem::path(path + "/").lexically_normal().parent_path().filename().string();
 }
 
-Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& options, bool with_files) {
+Result<std::shared_ptr<const ModelSource>> audit_model_source(const PlanOptions& options, bool with_files) {
   auto source = std::make_shared<ModelSource>();
   LAMINA_ASSIGN(source->config, load_model_config(options.model, options.json_model_override_args));
   LAMINA_ASSIGN(source->quant, load_quant_config(source->config, options.model));
@@ -130,7 +129,7 @@ Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& 
   source->kv_dtype = kv_dtype_of(options, source->dtype);
   const std::unique_ptr<WeightFormat> format = make_format(options, *source);
   LAMINA_TRY(audit_whole(options, *source, *format));
-  LAMINA_TRY(check_topology(options, *source, *format));
+  if (source->report.clean()) LAMINA_TRY(check_topology(options, *source, *format));
   return std::shared_ptr<const ModelSource>(std::move(source));
 }
 
@@ -162,6 +161,12 @@ Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files) {
 
 Status load_weights(const ModelPlan& plan, ThreadTeam& team, const LoadProgress& progress) {
   const ModelSource& source = *plan.source;
+Result<std::shared_ptr<const ModelSource>> read_model_source(const PlanOptions& options, bool with_files) {
+  LAMINA_ASSIGN(std::shared_ptr<const ModelSource> source, audit_model_source(options, with_files));
+  if (!source->report.clean()) return error(source->report.fault());
+  return source;
+}
+
   if (!source.checkpoint) return execute_dummy(plan.load, team);
   if (source.config.tie_word_embeddings && plan.rank == 0) LAMINA_TRY(check_tied_head(*source.checkpoint, plan.built.model->names()));
   LAMINA_TRY(execute_load(plan.load, *source.checkpoint, team, progress));

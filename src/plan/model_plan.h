@@ -50,7 +50,7 @@ struct ModelSource {
   int64_t context_length = 0;
   Isa isa = Isa::kRef;
   const kernels::Kernels* kernels = nullptr;
-  AuditReport report;  // of the whole checkpoint against all layers, whatever this rank holds of it; clean
+  AuditReport report;  // of the whole checkpoint against all layers, whatever this rank holds of it; clean where a model is planned
 };
 
 /// The name of a checkpoint folder, whatever its path.
@@ -82,4 +82,7 @@ Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files);
 /// Reserves and fills the weights of a plan.
 Status load_weights(const ModelPlan& plan, ThreadTeam& team, const LoadProgress& progress);
 
+/// The same, but the faults that the audit found are in the report instead of an error: for whoever shows them all. Plan only what is
+/// clean.
+Result<std::shared_ptr<const ModelSource>> audit_model_source(const PlanOptions& options, bool with_files);
 }  // namespace lamina

@@ -53,6 +53,8 @@ class WeightFormat {
  public:
   virtual ~WeightFormat() = default;
   virtual const char* name() const = 0;
+  /// Bytes that the matmuls of the layers made so far share beside their parameters; reserved when the first of them is loaded.
+  virtual size_t scratch_bytes() const { return 0; }
   /// Declares the layer's parameters in `params` (which owns their stores) and returns the shell that reads them.
   virtual Result<std::unique_ptr<LinearWeights>> create_weights(const LinearShape& shape, ParamList& params) const = 0;
 };
@@ -74,7 +76,7 @@ struct QuantisedFormatOptions {
                                                          // Asked for heads and embeddings, of which few configs speak.
 };
 /// Every layer as `config` says: plain, or in one of the formats of codes (format/coded.h). `config` and `kernels` outlive the format and
-/// its stores. create_weights fails when the parts of a fused layer are quantised differently.
+/// its stores. A fused layer whose parts are quantised differently is a fault of the ParamList.
 std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, QuantisedFormatOptions options,
                                                     const kernels::Kernels& kernels);
 

@@ -118,6 +118,9 @@ Change plain(std::string part) {
 Change quantised(QuantRecipe recipe, std::string module) {
   return [=](QuantToy& t) { fixture::quantise_module(t, recipe, module); };
 }
+Change added(QuantRecipe recipe, std::string module, int64_t n, int64_t k) {
+  return [=](QuantToy& t) { t.model.tensors.merge(fixture::quant_layer(recipe, module, n, k).tensors); };
+}
 namespace {
 
 void fuse_qkv(QuantToy& t, const QuantRecipe& recipe) {

@@ -54,6 +54,8 @@ Change with_weights(std::string key, Json value);
 /// Projections whose name holds `part` are plain again.
 Change plain(std::string part);
 Change quantised(fixture::QuantRecipe recipe, std::string module);
+/// A module of [n, k] beside the model's.
+Change added(fixture::QuantRecipe recipe, std::string module, int64_t n, int64_t k);
 /// q, k and v of every layer as one tensor on disk.
 Change fused(fixture::QuantRecipe recipe);
 /// A bias of zeros for every projection.

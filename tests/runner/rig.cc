@@ -108,7 +108,7 @@ void Rig::start_ranks(const RigOptions& options) {
     plans.push_back(value_of(plan_rank(plan_options(options), source_, std::move(groups[static_cast<size_t>(r)]), r)));
     ModelPlan& plan = plans.back();
     if (options.backend) plan.backend = options.backend();
-    memory.push_back(fixed_memory(*plan.built.model, *plan.backend, plan.load.bytes, request));
+    memory.push_back(fixed_memory(plan, request));
     ranks_.push_back({std::make_unique<ThreadTeam>(options.threads, threads <= usable_cpus() ? options.threads : 1), nullptr});
     EXPECT_TRUE(load_weights(plan, *ranks_.back().team, {}).ok());
   }

@@ -60,11 +60,15 @@ PublishedLayout fp4_layout(const LinearShape& shape, const QuantScheme& scheme);
 class InputScratch {
  public:
   static constexpr int64_t kRows = 512;  // a matmul of more rows goes in parts
-  /// At least `bytes` from now on; no content survives.
-  Status reserve(size_t bytes);
+  /// Says before reserve() what a layer's matmul takes.
+  void need(size_t bytes) { needed_ = std::max(needed_, bytes); }
+  /// The most that one layer takes: what reserve() reserves, once however often it is called.
+  size_t needed() const { return needed_; }
+  Status reserve();
   uint8_t* data() const { return buffer_.data(); }
 
  private:
+  size_t needed_ = 0;
   Buffer buffer_;
 };
 

@@ -67,6 +67,7 @@ Result<std::shared_ptr<CodedState>> make_coded_state(const LinearShape& shape, c
     set_runs(section, *state);
     set_matrix(section, *state);
   }
+  options.scratch->need(scratch_bytes(*state));
   return state;
 }
 
@@ -104,9 +105,9 @@ size_t scratch_bytes(const CodedState& state) {
   return static_cast<size_t>(InputScratch::kRows * row * static_cast<int64_t>(sizeof(float)) + kAlignment);
 }
 
-Status InputScratch::reserve(size_t bytes) {
-  if (bytes <= buffer_.size()) return {};
-  LAMINA_ASSIGN(buffer_, Buffer::allocate(bytes));
+Status InputScratch::reserve() {
+  if (buffer_.size() >= needed_) return {};
+  LAMINA_ASSIGN(buffer_, Buffer::allocate(needed_));
   return {};
 }
 

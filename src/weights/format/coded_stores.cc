@@ -146,7 +146,7 @@ class CodesStore final : public SectionedStore {
   }
   Status finish() override {
     LAMINA_TRY(CodedStore::finish());
-    return state_->options.scratch->reserve(scratch_bytes(*state_));
+    return state_->options.scratch->reserve();
   }
 
  private:

@@ -29,6 +29,7 @@ class QuantisedFormat final : public WeightFormat {
         coded_{.model_dtype = options.model_dtype, .act_quant = options.act_quant, .scratch = std::make_shared<InputScratch>()} {}
 
   const char* name() const override { return config_.method().c_str(); }
+  size_t scratch_bytes() const override { return coded_.scratch->needed(); }
 
   Result<std::unique_ptr<LinearWeights>> create_weights(const LinearShape& shape, ParamList& params) const override {
     if (std::optional<std::string> fault = mixture(shape)) {

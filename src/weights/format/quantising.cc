@@ -74,7 +74,7 @@ class QuantisingStore final : public ParamStore {
 
   Status finish() override {
     if (fault_) return *fault_;
-    return state_->options.scratch->reserve(scratch_bytes(*state_));
+    return state_->options.scratch->reserve();
   }
 
  private:

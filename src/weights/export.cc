@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 
 #include "base/strings.h"
-#include "kernels/quantise_weights.h"
+#include "weights/format/quantising.h"
 #include "weights/param.h"
 
 namespace lamina {
@@ -20,26 +19,8 @@ constexpr int64_t kCopyBytes = int64_t{4} << 20;
 constexpr int64_t kTaskElements = int64_t{1} << 18;
 constexpr std::string_view kWeight = ".weight";
 
-kernels::WeightQuant rule_of(const QuantScheme& scheme) {
-  if (scheme.layout == Layout::kPacked) return {.code = kernels::Code::kInt4, .group = scheme.scale_cols, .scale_dtype = DType::kBF16};
-  return {.code = scheme.layout == Layout::kFp8 ? kernels::Code::kFp8E4m3 : kernels::Code::kInt8};
-}
-
 std::span<const uint8_t> bytes_of(const auto& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(values[0])};
-}
-
-/// Elements that may lie unaligned.
-void widen(std::span<const uint8_t> from, DType dtype, std::vector<float>& out) {
-  if (dtype == DType::kF32) {
-    std::memcpy(out.data(), from.data(), from.size());
-    return;
-  }
-  for (size_t i = 0; i < out.size(); ++i) {
-    uint16_t bits;
-    std::memcpy(&bits, from.data() + 2 * i, sizeof(bits));
-    out[i] = dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
-  }
 }
 
 /// Eight codes a word, the first in the lowest bits. `cols` is a multiple of 8.
@@ -105,12 +86,18 @@ Status TensorExport::copy_bytes(const Task& task, SafetensorsWriter& writer) con
 Status TensorExport::quantise_rows(const Task& task, SafetensorsWriter& writer) const {
   const TensorInfo& source = *task.job->source;
   const int64_t rows = task.end - task.begin, cols = source.shape[1];
-  const kernels::WeightQuant rule = rule_of(scheme_);
+  const kernels::WeightQuant rule = quantising_rule(scheme_);
   const auto elements = static_cast<size_t>(rows * cols), row = static_cast<size_t>(task.begin);
   const Range range = source_range(task);
   std::vector<float> values(elements), scales(static_cast<size_t>(rows * rule.groups(cols)));
   std::vector<uint8_t> codes(elements);
-  widen(checkpoint_.data(source).subspan(range.begin, range.length), source.dtype, values);
+  const SourceRows from{.data = checkpoint_.data(source).data() + range.begin,
+                        .dtype = source.dtype,
+                        .rows = rows,
+                        .cols = cols,
+                        .stride = cols,
+                        .count = rows};
+  widen_rows(from, 0, rows, 0, cols, values.data());
   kernels::quantise_weights(kernels_, rule, {values.data(), rows, cols}, codes.data(), {scales.data(), rows, rule.groups(cols)});
   for (size_t i = 0; i < scales.size(); ++i) {
     if (std::isfinite(scales[i])) continue;

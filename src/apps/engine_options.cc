@@ -73,6 +73,10 @@ void add_engine_options(CLI::App& command, EngineOptions& options, const char* p
   command.add_option("--json-model-override-args", options.json_model_override_args, "JSON object merged over config.json");
   command.add_option("--load-format", options.load_format, "auto | dummy (seeded values instead of weights)");
   command.add_option("--dtype", options.dtype, "auto | bfloat16 | float16 | half | float32");
+  command.add_option("--quantization", options.quantization, "int8 | int4 | fp8: a plain checkpoint is quantised while it is loaded");
+  command.add_option("--quantization-group-size", options.quantization_group_size, "int4: 32 (default) | 128 inputs share a scale");
+  command.add_option("--quantization-ignore", options.quantization_ignore,
+                     "modules left plain, separated by commas; re: and a regular expression");
   command.add_option("--quantization-param-path", options.quantization_param_path, "JSON file of the FP8 KV cache's scales");
   command.add_option("--act-quant", options.act_quant, "on | off: inputs of quantised layers stay plain");
   command.add_option("--kv-cache-dtype", options.kv_cache_dtype, "auto | bf16 | float32 | fp8_e4m3 | fp8_e5m2 | int8");

@@ -66,7 +66,10 @@ Result<QuantisePreset> quantise_preset(const QuantiseRequest& request) {
 
 Result<QuantConfig> quantising_config(const QuantiseRequest& request) {
   LAMINA_ASSIGN(QuantisePreset preset, quantise_preset(request));
-  QuantConfig::Parts parts{.method = request.scheme, .source = cat(request.scheme_flag, " ", request.scheme), .rules = {}};
+  const bool grouped = preset.scheme.scale_cols > 0;
+  QuantConfig::Parts parts{.method = grouped ? cat(request.scheme, " g", preset.scheme.scale_cols) : request.scheme,
+                           .source = cat(request.scheme_flag, " ", request.scheme),
+                           .rules = {}};
   if (!preset.ignore.empty()) parts.rules.push_back({std::move(preset.ignore), std::nullopt});
   parts.rules.push_back({{{.kind = ModulePattern::Kind::kGlob, .text = "*"}}, preset.scheme});
   return QuantConfig(std::move(parts));

@@ -20,6 +20,7 @@ struct EngineInfo {
   std::string model;  // name of the folder
   std::string architecture;
   DType dtype = DType::kBF16;
+  std::string quantization;  // "gptq"; of --quantization "int8", "int4 g32", "fp8"; empty: plain weights
   DType kv_dtype = DType::kBF16;
   Isa isa = Isa::kRef;
   Topology topology;
@@ -30,8 +31,8 @@ struct EngineInfo {
   int64_t context_length = 0;
   double load_seconds = 0;
 
-  /// "lamina: demo, LlamaForCausalLM, bfloat16, avx512, 2 threads, 11.0 MB weights, KV 24576 tokens in bfloat16"; with several ranks their
-  /// topology stands before the threads.
+  /// "lamina: demo, LlamaForCausalLM, bfloat16, int4 g32, avx512, 2 threads, 11.0 MB weights, KV 24576 tokens in bfloat16"; with several
+  /// ranks their topology stands before the threads.
   std::string start_line() const;
 };
 

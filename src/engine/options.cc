@@ -29,11 +29,26 @@ Status validate_ranks(const EngineOptions& options) {
   return error("--enable-two-batch-overlap is not built: it stays out until a measurement on CPUs shows that it is faster");
 }
 
+Status validate_quantization(const EngineOptions& options) {
+  if (!options.quantization.empty()) {
+    LAMINA_TRY(quantise_preset(quantise_request(options)));
+    return {};
+  }
+  if (options.quantization_group_size != 0) {
+    return error("--quantization-group-size ", options.quantization_group_size, " goes with --quantization int4");
+  }
+  if (!options.quantization_ignore.empty()) {
+    return error("--quantization-ignore ", options.quantization_ignore, " goes with --quantization int8, int4 or fp8");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate(const EngineOptions& options) {
   LAMINA_TRY(one_of("--load-format", options.load_format, {"auto", "dummy"}));
   LAMINA_TRY(one_of("--dtype", options.dtype, {"auto", "bfloat16", "float16", "half", "float32"}));
+  LAMINA_TRY(validate_quantization(options));
   LAMINA_TRY(one_of("--act-quant", options.act_quant, {"on", "off"}));
   LAMINA_TRY(one_of("--kv-cache-dtype", options.kv_cache_dtype, {"auto", "bf16", "float32", "fp8_e4m3", "fp8_e5m2", "int8"}));
   if (!options.quantization_param_path.empty() && !options.kv_cache_dtype.starts_with("fp8")) {

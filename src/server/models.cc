@@ -42,6 +42,7 @@ Reply get_model_info(ServerContext& context, const Call&) {
   out.set("weight_version", "default");
   out.set("architecture", info.architecture);
   out.set("dtype", torch_dtype_name(info.dtype));
+  out.set("quantization", info.quantization.empty() ? Json() : Json(info.quantization));
   out.set("kv_cache_dtype", torch_dtype_name(info.kv_dtype));
   out.set("context_length", info.context_length);
   out.set("max_total_num_tokens", info.memory.kv_tokens());

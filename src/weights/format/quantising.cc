@@ -36,7 +36,10 @@ class QuantisingStore final : public ParamStore {
     for (CodedSection& section : state_->sections) section.matrix.scale_dtype = rule_.scale_dtype;
   }
 
-  Status plan(const std::vector<DType>& sources, std::string_view param) override { return check_float_sources(sources, param); }
+  Status plan(const std::vector<DType>& sources, std::string_view param) override {
+    sources_ = sources;
+    return check_float_sources(sources, param);
+  }
   size_t bytes() const override {
     size_t total = 0;
     for (const CodedSection& section : state_->sections) total += whole_lines(section.matrix.code_bytes()) + section.matrix.scale_bytes();
@@ -44,6 +47,10 @@ class QuantisingStore final : public ParamStore {
   }
   DType storage_dtype() const override {
     return rule_.code == kernels::Code::kInt8 ? DType::kI8 : rule_.code == kernels::Code::kInt4 ? DType::kU8 : DType::kF8E4M3;
+  }
+  std::string describe() const override {
+    return cat(code_word(), state_->scheme.scale_cols == 0 ? ", a scale a row" : cat(", groups of ", state_->scheme.scale_cols), ", from ",
+               dtype_words(sources_));
   }
   void bind(uint8_t* memory) override {
     kernels::CodedMatrix& matrix = state_->sections.front().matrix;
@@ -78,6 +85,9 @@ class QuantisingStore final : public ParamStore {
   }
 
  private:
+  const char* code_word() const {
+    return rule_.code == kernels::Code::kInt8 ? "int8" : rule_.code == kernels::Code::kInt4 ? "int4" : "fp8";
+  }
   /// Keeps the least message, so that every run tells the same one.
   void refuse(Error fault) {
     const std::lock_guard lock(mutex_);
@@ -88,6 +98,7 @@ class QuantisingStore final : public ParamStore {
   const kernels::Kernels& kernels_;
   kernels::WeightQuant rule_;
   int64_t first_col_ = 0, end_col_ = 0;
+  std::vector<DType> sources_;
   std::mutex mutex_;
   std::optional<Error> fault_;
 };

@@ -81,8 +81,9 @@ inline void fuse_all(fixture::Tensors& tensors) {
 class Model {
  public:
   explicit Model(int ranks = 1, int rank = 0, DType dtype = DType::kF32)
-      : group_{.name = "tp", .size_flag = "--tp-size", .size = ranks, .rank = rank, .communicator = nullptr},
-        format_(make_plain_format({.model_dtype = dtype}, kernels::table(Isa::kRef))) {
+      : Model(ranks, rank, make_plain_format({.model_dtype = dtype}, kernels::table(Isa::kRef))) {}
+  Model(int ranks, int rank, std::unique_ptr<WeightFormat> format)
+      : group_{.name = "tp", .size_flag = "--tp-size", .size = ranks, .rank = rank, .communicator = nullptr}, format_(std::move(format)) {
     const ShardDim q{ShardRule::kHeads, kHeads, kHeadDim, &group_};
     const ShardDim kv{ShardRule::kKvHeads, kKvHeads, kHeadDim, &group_};
     const ShardDim inner{ShardRule::kSplit, kInner, 1, &group_};

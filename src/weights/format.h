@@ -74,6 +74,7 @@ struct QuantisedFormatOptions {
   bool act_quant = true;             // --act-quant: false leaves all inputs plain
   std::function<bool(const std::string& tensor)> holds;  // whether the checkpoint has a tensor of this parameter name; null: not known.
                                                          // Asked for heads and embeddings, of which few configs speak.
+  bool quantise = false;                                 // the checkpoint is plain, and layers quantise its tensors while they are loaded
 };
 /// Every layer as `config` says: plain, or in one of the formats of codes (format/coded.h). `config` and `kernels` outlive the format and
 /// its stores. A fused layer whose parts are quantised differently is a fault of the ParamList.
@@ -81,4 +82,3 @@ std::unique_ptr<WeightFormat> make_quantised_format(const QuantConfig& config, Q
                                                     const kernels::Kernels& kernels);
 
 }  // namespace lamina
-  bool quantise = false;                                 // the checkpoint is plain, and layers quantise its tensors while they are loaded

@@ -54,6 +54,7 @@ EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
   info.model = folder_name(options.model);
   info.architecture = plan.built.architecture;
   info.dtype = plan.source->dtype;
+  if (plan.source->quant) info.quantization = plan.source->quant->method();
   info.kv_dtype = plan.source->kv_dtype;
   info.isa = plan.source->isa;
   info.context_length = plan.source->context_length;
@@ -72,11 +73,16 @@ std::string ranks_text(const Topology& topology) {
   return out;
 }
 
+/// "bfloat16", or "bfloat16, gptq".
+std::string weights_text(const EngineInfo& info) {
+  return cat(torch_dtype_name(info.dtype), info.quantization.empty() ? "" : ", ", info.quantization);
+}
+
 /// What ranks must have in common.
 std::string identity(const EngineInfo& info) {
   std::string stages;
   for (const int layers : info.topology.pp_layer_partition) stages += cat(" ", layers);
-  return cat(info.model, ", ", info.architecture, ", ", torch_dtype_name(info.dtype), ", KV ", torch_dtype_name(info.kv_dtype), ", ",
+  return cat(info.model, ", ", info.architecture, ", ", weights_text(info), ", KV ", torch_dtype_name(info.kv_dtype), ", ",
              isa_name(info.isa), ", ", ranks_text(info.topology), "layers", stages);
 }
 
@@ -157,7 +163,7 @@ Status make_runners(Plans& plans, LoadedModel& out) {
 }  // namespace
 
 std::string EngineInfo::start_line() const {
-  return cat("lamina: ", model, ", ", architecture, ", ", torch_dtype_name(dtype), ", ", isa_name(isa), ", ", ranks_text(topology), threads,
+  return cat("lamina: ", model, ", ", architecture, ", ", weights_text(*this), ", ", isa_name(isa), ", ", ranks_text(topology), threads,
              threads == 1 ? " thread, " : " threads, ", size_string(weight_bytes), " weights, KV ", memory.kv_tokens(), " tokens in ",
              torch_dtype_name(kv_dtype));
 }

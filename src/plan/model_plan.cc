@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "checkpoint/kv_scales_file.h"
 #include "models/name_rules.h"
+#include "weights/format/quantising.h"
 #include "weights/tied.h"
 
 namespace lamina {
@@ -52,8 +53,30 @@ std::function<bool(const std::string&)> tensor_names(const ModelSource& source) 
 
 std::unique_ptr<WeightFormat> make_format(const PlanOptions& options, const ModelSource& source) {
   if (!source.quant) return make_plain_format({source.dtype}, *source.kernels);
-  return make_quantised_format(
-      *source.quant, {.model_dtype = source.dtype, .act_quant = options.act_quant == "on", .holds = tensor_names(source)}, *source.kernels);
+  QuantisedFormatOptions format{.model_dtype = source.dtype, .act_quant = options.act_quant == "on", .quantise = source.quantises};
+  if (!source.quantises) format.holds = tensor_names(source);
+  return make_quantised_format(*source.quant, std::move(format), *source.kernels);
+}
+
+/// What the checkpoint says, or else what the options make of it.
+Status read_quantisation(const PlanOptions& options, ModelSource& source) {
+  LAMINA_ASSIGN(source.quant, load_quant_config(source.config, options.model));
+  if (options.quantization.empty()) return {};
+  if (source.quant) {
+    return error("--quantization ", options.quantization, ": the checkpoint is quantised already (", source.quant->method(), ", says ",
+                 source.quant->source(), "); leave the flag out");
+  }
+  LAMINA_ASSIGN(source.quant, quantising_config(quantise_request(options)));
+  source.quantises = true;
+  return {};
+}
+
+/// A pattern of --quantization-ignore that matches nothing is a slip.
+Status check_ignored(const PlanOptions& options, const ParamList& params) {
+  if (options.quantization.empty()) return {};
+  const QuantiseRequest request = quantise_request(options);
+  LAMINA_ASSIGN(const QuantisePreset preset, quantise_preset(request));
+  return check_matched(preset.ignore, params, request.ignore_flag);
 }
 
 Result<BuiltModel> build(const PlanOptions& options, const ModelSource& source, const ParallelGroups& groups, const WeightFormat& format,
@@ -100,6 +123,7 @@ Status audit_whole(const PlanOptions& options, ModelSource& source, const Weight
   const ParallelGroups single = ParallelGroups::single();
   const StageLayers layers{0, source.config.num_hidden_layers};
   LAMINA_ASSIGN(const BuiltModel whole, build(options, source, single, format, layers));
+  LAMINA_TRY(check_ignored(options, *whole.params));
   add_kv_scales(source, layers, *whole.params);
   source.report =
       source.checkpoint ? audit(*source.checkpoint, *whole.params, whole.model->names()) : AuditReport{.mixed = whole.params->faults()};
@@ -108,6 +132,10 @@ Status audit_whole(const PlanOptions& options, ModelSource& source, const Weight
 
 }  // namespace
 
+QuantiseRequest quantise_request(const PlanOptions& options) {
+  return {.scheme = options.quantization, .group_size = options.quantization_group_size, .ignore = options.quantization_ignore};
+}
+
 std::string folder_name(const std::string& path) {
   return std::filesystem::path(path + "/").lexically_normal().parent_path().filename().string();
 }
@@ -115,7 +143,7 @@ std::string folder_name(const std::string& path) {
 Result<std::shared_ptr<const ModelSource>> audit_model_source(const PlanOptions& options, bool with_files) {
   auto source = std::make_shared<ModelSource>();
   LAMINA_ASSIGN(source->config, load_model_config(options.model, options.json_model_override_args));
-  LAMINA_ASSIGN(source->quant, load_quant_config(source->config, options.model));
+  LAMINA_TRY(read_quantisation(options, *source));
   const ModelRegistry registry = ModelRegistry::create(options.external_models, options.disabled_archs);
   LAMINA_ASSIGN(const ModelEntry* entry, registry.find(source->config.architectures));
   source->entry = *entry;

@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "checkpoint/config.h"
 #include "checkpoint/quant_config.h"
+#include "checkpoint/quant_presets.h"
 #include "checkpoint/safetensors.h"
 #include "models/registry.h"
 #include "weights/format.h"
@@ -23,6 +24,9 @@ struct PlanOptions {
   std::string json_model_override_args;     // JSON object merged over config.json
   std::string load_format = "auto";         // auto | dummy
   std::string dtype = "auto";               // auto | bfloat16 | float16 | half | float32
+  std::string quantization;                 // int8 | int4 | fp8: a plain checkpoint is quantised while it is loaded; empty: not
+  int64_t quantization_group_size = 0;      // int4: 32 | 128; 0: 32
+  std::string quantization_ignore;          // modules left plain, separated by commas; "re:" and a regular expression
   std::string act_quant = "on";             // on | off: inputs stay plain whatever the checkpoint's format says
   std::string kv_cache_dtype = "auto";      // auto | bf16 | float32 | fp8_e4m3 | fp8_e5m2 | int8 (a scale a head and token)
   std::string quantization_param_path;      // JSON file of the KV cache's scales; empty: those of the checkpoint, if any
@@ -43,7 +47,8 @@ struct PlanOptions {
 struct ModelSource {
   ModelConfig config;
   ModelEntry entry;
-  std::optional<QuantConfig> quant;      // none: a plain checkpoint
+  std::optional<QuantConfig> quant;      // none: a plain model
+  bool quantises = false;                // the checkpoint is plain, `quant` is what --quantization makes of it
   std::optional<Checkpoint> checkpoint;  // none: dummy values, or a plan without files
   DType dtype = DType::kBF16;
   DType kv_dtype = DType::kBF16;
@@ -52,6 +57,9 @@ struct ModelSource {
   const kernels::Kernels* kernels = nullptr;
   AuditReport report;  // of the whole checkpoint against all layers, whatever this rank holds of it; clean where a model is planned
 };
+
+/// What PlanOptions::quantization asks for, which must not be empty.
+QuantiseRequest quantise_request(const PlanOptions& options);
 
 /// The name of a checkpoint folder, whatever its path.
 std::string folder_name(const std::string& path);

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "engine/loaded_model.h"
 #include "tests/engine/toy_engine.h"
+#include "tests/support/quant_writer.h"
 
 namespace lamina::engine_test {
 namespace {
@@ -66,15 +67,20 @@ std::map<std::string, int64_t> planned(const EngineOptions& options, const std::
   return out;
 }
 
+struct Form {
+  Topology topology;
+  std::string replicated, scattered;
+};
+
+std::vector<Form> forms() {
+  return {{{.tp_size = 2}, "ordinary", "scattered_uneven"},
+          {{.tp_size = 2, .pp_size = 2}, "ordinary", "scattered_uneven"},
+          {{.tp_size = 4, .dp_attention = 2}, "dp_ragged", "dp_ragged_scattered"}};
+}
+
 TEST(Wire, BytesOfEveryBoundaryAreThoseThatInspectPlans) {
   const ToyFolder toy;
-  struct Form {
-    Topology topology;
-    std::string replicated, scattered;
-  };
-  for (const Form& form :
-       {Form{{.tp_size = 2}, "ordinary", "scattered_uneven"}, Form{{.tp_size = 2, .pp_size = 2}, "ordinary", "scattered_uneven"},
-        Form{{.tp_size = 4, .dp_attention = 2}, "dp_ragged", "dp_ragged_scattered"}}) {
+  for (const Form& form : forms()) {
     for (const std::string dtype : {"float32", "bfloat16"}) {
       for (const std::string plan : {"fused", "reference"}) {
         for (const std::string rows : {"replicated", "scattered"}) {
@@ -86,6 +92,26 @@ TEST(Wire, BytesOfEveryBoundaryAreThoseThatInspectPlans) {
               << form.topology.tp_size << " x " << form.topology.pp_size << ' ' << dtype << ' ' << plan << ' ' << rows;
         }
       }
+    }
+  }
+}
+
+TEST(Wire, RowsOfQuantisedInputsTravelAsCodesWhereTheirScaleIsStatic) {
+  using fixture::QuantRecipe;
+  for (const bool is_static : {true, false}) {
+    const QuantRecipe recipe =
+        is_static ? QuantRecipe{.kind = QuantRecipe::Kind::kFp8Static} : QuantRecipe{.kind = QuantRecipe::Kind::kInt8, .inputs = "int"};
+    const ToyFolder toy(fixture::quant_toy(recipe, ToyFolder::shape()).model);
+    for (const Form& form : forms()) {
+      std::map<std::string, int64_t> bytes[2];
+      for (const bool fused : {false, true}) {
+        EngineOptions options = toy.options(form.topology);
+        options.boundary_plan = fused ? "fused" : "reference", options.boundary_rows = "scattered";
+        bytes[fused] = counted(options);
+        EXPECT_EQ(bytes[fused], planned(options, form.scattered)) << "static " << is_static << " fused " << fused;
+      }
+      const std::string layer = "model.layers.1 ffn_boundary";
+      EXPECT_EQ(bytes[true][layer] < bytes[false][layer], is_static);
     }
   }
 }

@@ -108,6 +108,33 @@ TEST_P(Quant, ChunksAndThreadsDoNotChangeABit) {
   }
 }
 
+TEST_P(Quant, InputsQuantisedWhereTheyAreMadeChangeNoBit) {
+  const Case golden_case = load_quant(GetParam());
+  if (golden_case.golden.find("act_quant") == nullptr) return;
+  const Block main = block(golden_case.golden);
+  const auto expect_same = [&](EngineOptions fused, const std::string& where) {
+    EngineOptions reference = fused;
+    reference.boundary_plan = "reference";
+    EngineOptions by_row = fused;
+    by_row.chunked_prefill_size = 1;
+    const Output want = run(*start(reference), main.prompt, 4);
+    for (const EngineOptions& other : {fused, by_row}) {
+      const Output got = run(*start(other), main.prompt, 4);
+      EXPECT_TRUE(got.logits == want.logits && got.greedy == want.greedy) << where << " chunk " << other.chunked_prefill_size;
+    }
+  };
+  for (const std::string& isa : isas()) expect_same(options(golden_case, isa, "auto"), isa);
+  const auto config = load_model_config(golden_case.folder);
+  ASSERT_TRUE(config.ok());
+  for (const Ranks& ranks : {Ranks{.tp = 2}, Ranks{.tp = 4}, Ranks{.pp = 2}, Ranks{.tp = 4, .dp = 2}}) {
+    if (config->num_attention_heads % (ranks.tp / ranks.dp) != 0) continue;
+    EngineOptions parallel = options(golden_case, "", "auto");
+    parallel.topology.tp_size = ranks.tp, parallel.topology.pp_size = ranks.pp, parallel.topology.dp_attention = ranks.dp;
+    parallel.threads = ranks.tp * ranks.pp;
+    expect_same(parallel, "tp " + std::to_string(ranks.tp) + " pp " + std::to_string(ranks.pp) + " dp " + std::to_string(ranks.dp));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, Quant, testing::ValuesIn(quant_names()), [](const auto& golden) {
   std::string name = golden.param;
   std::replace(name.begin(), name.end(), '-', '_');

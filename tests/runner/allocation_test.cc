@@ -7,6 +7,7 @@
 #include <new>
 
 #include "tests/runner/rig.h"
+#include "tests/support/quant_writer.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -32,9 +33,9 @@ namespace lamina {
 namespace {
 
 /// Allocations, by all ranks, of 20 decode steps of `batch` requests after a few warm ones.
-int64_t decode_allocations(const Topology& topology, int batch, double temperature) {
+int64_t decode_allocations(const std::string& model, const Topology& topology, int batch, double temperature) {
   testing::RigOptions options;
-  options.model = "llama-gqa";
+  options.model = model;
   options.topology = topology;
   options.threads = topology.world_size() == 1 ? 2 : 1;
   options.max_total_tokens = 4096;
@@ -54,14 +55,21 @@ int64_t decode_allocations(const Topology& topology, int batch, double temperatu
   return allocations.load() - before;
 }
 
-void expect_none(const Topology& topology) {
+void expect_none(const Topology& topology, const std::string& model = "llama-gqa") {
   for (const int batch : {1, 16}) {
     for (const double temperature : {0.0, 0.8})
-      EXPECT_EQ(decode_allocations(topology, batch, temperature), 0) << batch << ' ' << temperature;
+      EXPECT_EQ(decode_allocations(model, topology, batch, temperature), 0) << batch << ' ' << temperature;
   }
 }
 
 TEST(StepAllocation, DecodeStepsAllocateNothingAfterWarmUp) { expect_none({}); }
+TEST(StepAllocation, DecodeStepsWhoseInputsAreQuantisedWhereTheyAreMadeAllocateNothing) {
+  for (const auto kind : {fixture::QuantRecipe::Kind::kFp8Static, fixture::QuantRecipe::Kind::kFp8}) {
+    const fixture::TempFolder folder;
+    fixture::quant_toy({.kind = kind}).model.write(folder);
+    for (const int tp : {1, 2}) expect_none({.tp_size = tp}, folder.path());
+  }
+}
 TEST(StepAllocation, DecodeStepsOfTensorParallelRanksAllocateNothing) { expect_none({.tp_size = 2}); }
 TEST(StepAllocation, DecodeStepsOfPipelineStagesAllocateNothing) { expect_none({.pp_size = 2}); }
 TEST(StepAllocation, DecodeStepsOfAttentionDataParallelRanksAllocateNothing) { expect_none({.tp_size = 2, .dp_attention = 2}); }

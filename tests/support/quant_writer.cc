@@ -261,6 +261,17 @@ struct Weights {
   int64_t group = 0;
 };
 
+Json input_rule(const std::string& type) {
+  if (type.empty()) return nullptr;
+  Json out;
+  out.set("num_bits", 8);
+  out.set("type", type);
+  out.set("strategy", "token");
+  out.set("dynamic", true);
+  out.set("symmetric", true);
+  return out;
+}
+
 Json compressed_config(const Weights& w, const QuantRecipe& recipe) {
   Json weights;
   weights.set("num_bits", w.bits);
@@ -273,7 +284,7 @@ Json compressed_config(const Weights& w, const QuantRecipe& recipe) {
   Json one;
   one.set("targets", Json(Json::Array{Json("Linear")}));
   one.set("weights", std::move(weights));
-  one.set("input_activations", nullptr);
+  one.set("input_activations", input_rule(recipe.inputs));
   Json groups;
   groups.set("group_0", std::move(one));
   Json out;

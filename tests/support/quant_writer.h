@@ -30,8 +30,9 @@ struct QuantRecipe {
   int64_t block_rows = 16;
   bool symmetric = true;
   bool act_order = false;
-  bool v2 = false;  // GPTQ: zero points as they are
-  int zero = -1;    // this zero point everywhere; -1: by symmetric
+  bool v2 = false;          // GPTQ: zero points as they are
+  int zero = -1;            // this zero point everywhere; -1: by symmetric
+  std::string inputs = {};  // compressed-tensors: "int" or "float", in 8 bits with a scale a row; empty: plain
 
   std::string name() const;  // for test names
 };

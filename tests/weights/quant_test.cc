@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "checkpoint/quant_config.h"
+#include "kernels/quantised.h"
 #include "parallel/thread_communicator.h"
 #include "tests/support/quant_writer.h"
 #include "tests/weights/toy_model.h"
@@ -110,17 +111,9 @@ QuantConfig config_of(const QuantRecipe& recipe) {
 }
 
 QuantConfig with_inputs(QuantRecipe recipe) {
-  Json json = fixture::quant_config(recipe);
-  if (recipe.kind == Kind::kFp8Channel || recipe.kind == Kind::kInt8) {
-    Json inputs = *parse_json(R"({"num_bits": 8, "strategy": "token", "dynamic": true, "symmetric": true})", "inputs");
-    inputs.set("type", recipe.kind == Kind::kInt8 ? "int" : "float");
-    Json group = *json.find("config_groups")->find("group_0");
-    group.set("input_activations", std::move(inputs));
-    Json groups;
-    groups.set("group_0", std::move(group));
-    json.set("config_groups", std::move(groups));
-  }
-  return parse_quant_config(json, "config.json", "quantization_config.").value();
+  if (recipe.kind == Kind::kFp8Channel) recipe.inputs = "float";
+  if (recipe.kind == Kind::kInt8) recipe.inputs = "int";
+  return config_of(recipe);
 }
 
 class QuantLayers : public testing::TestWithParam<QuantRecipe> {};
@@ -251,6 +244,88 @@ TEST_P(QuantLayers, OverRanksRoundInputsAsOneRankDoes) {
     for (size_t i = 0; i < whole.size(); ++i) {
       // Products of the same rounded inputs: only the order of additions differs.
       EXPECT_NEAR(sum[i], whole[i], static_cast<double>(k + 8) * 0x1p-24 * 200) << "seed " << seed;
+    }
+  }
+}
+
+/// A layer of two parts with inputs cut over two ranks or not, loaded on the first.
+std::optional<InputCodes> codes_of(const QuantRecipe& recipe, bool act_quant, bool is_cut, std::pair<float, float> input_scales) {
+  static const ParallelGroup group{.name = "tp", .size_flag = "--tp-size", .size = 2, .rank = 0};
+  Layer layer;
+  layer.cols = is_cut ? ShardDim{ShardRule::kSplit, 64, 1} : ShardDim{ShardRule::kReplicate, 64, 1};
+  for (const std::string part : {"a_proj", "b_proj"}) {
+    layer.parts.push_back({part, {ShardRule::kReplicate, 16, 1}});
+    fixture::QuantLayer made = fixture::quant_layer(recipe, "m." + part, 16, 64);
+    layer.tensors.merge(made.tensors);
+    layer.values.push_back(std::move(made.values));
+    const std::string scale = "m." + part + ".input_scale";
+    if (layer.tensors.contains(scale)) {
+      layer.tensors[scale] = fixture::f32_tensor({1}, std::vector<float>{part == "a_proj" ? input_scales.first : input_scales.second});
+    }
+  }
+  const toy::Files files(layer.tensors);
+  const auto shard = load_shard(layer, with_inputs(recipe), files, group, {.act_quant = act_quant});
+  std::optional<InputCodes> out = shard->weights->input_codes();
+  if (out && out->scale != nullptr) {
+    EXPECT_EQ(*out->scale, input_scales.first);
+  }
+  return out;
+}
+
+TEST(InputCodes, AreSaidWhereOnePassOverTheInputServesTheWholeLayer) {
+  const QuantRecipe fp8_static{.kind = Kind::kFp8Static}, fp8{.kind = Kind::kFp8}, int8{.kind = Kind::kInt8},
+      w4a8{.kind = Kind::kPacked, .inputs = "int"};
+  for (const bool is_cut : {false, true}) {
+    const auto stat = codes_of(fp8_static, true, is_cut, {0.5F, 0.5F});
+    ASSERT_TRUE(stat && stat->scale != nullptr);
+    EXPECT_EQ(stat->codes, DType::kBF16);
+    EXPECT_FALSE(codes_of(fp8_static, true, is_cut, {0.5F, 0.25F})) << "parts with scales of their own";
+    for (const QuantRecipe& recipe : {fp8, int8, w4a8}) {
+      const auto codes = codes_of(recipe, true, is_cut, {});
+      ASSERT_EQ(codes.has_value(), !is_cut) << "the scale of a row is that of all ranks";
+      if (!codes) continue;
+      EXPECT_EQ(codes->scale, nullptr);
+      EXPECT_EQ(codes->codes, recipe.kind == Kind::kFp8 ? DType::kBF16 : DType::kU8);
+    }
+  }
+  for (const QuantRecipe& recipe : {fp8_static, fp8, int8, w4a8})
+    EXPECT_FALSE(codes_of(recipe, false, false, {0.5F, 0.5F})) << "--act-quant off";
+  EXPECT_FALSE(codes_of({.kind = Kind::kFp8Block}, true, false, {})) << "a scale a block";
+  EXPECT_FALSE(codes_of({.kind = Kind::kMxfp8}, true, false, {})) << "powers of two";
+  EXPECT_FALSE(codes_of({.kind = Kind::kGptq, .act_order = true}, true, false, {})) << "plain inputs";
+}
+
+TEST(InputCodes, AreMultipliedLikeTheInputTheyCameFrom) {
+  const ParallelGroup alone{.name = "tp", .size_flag = "--tp-size", .size = 1, .rank = 0};
+  ThreadTeam team(2, 2);
+  for (const QuantRecipe& recipe : {QuantRecipe{.kind = Kind::kFp8Static}, QuantRecipe{.kind = Kind::kFp8},
+                                    QuantRecipe{.kind = Kind::kInt8}, QuantRecipe{.kind = Kind::kPacked, .inputs = "int"}}) {
+    for (const Isa isa : paths()) {
+      Random random(7);
+      const Layer layer = make_layer(recipe, random, 1, true);
+      const toy::Files files(layer.tensors);
+      const auto shard = load_shard(layer, with_inputs(recipe), files, alone, {.act_quant = true, .isa = isa});
+      const kernels::Kernels& kernels = kernels::table(isa);
+      const InputCodes rule = shard->weights->input_codes().value();
+      const int64_t m = isa == Isa::kRef ? 5 : 600, k = shard->cols;  // 600: more than an input is quantised at a time
+      std::vector<float> x(static_cast<size_t>(m * k)), scales(static_cast<size_t>(m), rule.scale != nullptr ? *rule.scale : 0);
+      for (float& v : x) v = random.value();
+      const std::vector<int32_t> whole = {static_cast<int32_t>(k)};
+      std::vector<uint16_t> memory(x.size());
+      MutableActivation codes;
+      codes.dtype = rule.codes, codes.data = memory.data(), codes.rows = m, codes.cols = codes.stride = k;
+      codes.scales = F32View(scales.data(), m, 1);
+      const ConstF32View plain(x.data(), m, k);
+      if (rule.scale == nullptr) {
+        kernels.quantised->run_maxima(plain, whole, codes.scales);
+        kernels::scales_of_maxima(rule.codes, codes.scales);
+      }
+      kernels.quantised->quantise(plain, whole, codes.scales, codes);
+      const Compute compute{.kernels = &kernels, .team = &team};
+      std::vector<float> got(static_cast<size_t>(m * shard->rows)), wanted(got.size()), bias(static_cast<size_t>(shard->rows), 0.5F);
+      shard->weights->matmul(compute, plain, bias.data(), F32View(wanted.data(), m, shard->rows));
+      shard->weights->matmul(compute, codes.view(), bias.data(), F32View(got.data(), m, shard->rows));
+      EXPECT_EQ(got, wanted) << recipe.name();
     }
   }
 }

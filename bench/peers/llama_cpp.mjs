@@ -77,7 +77,9 @@ async function prompt(context, sequence, ids) {
   return rows[0];
 }
 
-const stateFile = (context, flash) => path.join(states, `${context}-${flash}`);
+// A saved sequence fits only contexts with as many sequences, so batches over long contexts share one such number.
+const sequencesFor = (length, batch) => (batch > 1 && length >= LONG ? Math.max(batch, 16) : batch);
+const stateFile = (length, sequences, flash) => path.join(states, `${length}-${sequences}-${flash}`);
 
 async function prefill({ tokens, threads, flash }) {
   const context = await contextFor({ flash, threads, sequences: 1, length: tokens + 1 });
@@ -85,14 +87,14 @@ async function prefill({ tokens, threads, flash }) {
   const start = performance.now();
   await context.sampleToken(await prompt(context, 0, ids), sampler);
   const elapsed = seconds(start);
-  const saved = stateFile(tokens, flash);
+  const saved = stateFile(tokens, 1, flash);
   if (tokens >= LONG && !fs.existsSync(saved)) await context.saveSequenceStateToFile(saved, 0, ids);
   return { seconds: elapsed, tok_s: tokens / elapsed };
 }
 
 // Gives every sequence of the batch `length` tokens of keys and values of its own.
 async function fillContext(context, { context: length, batch, flash }) {
-  const saved = stateFile(length, flash);
+  const saved = stateFile(length, sequencesFor(length, batch), flash);
   for (let s = 0; s < batch; ++s) {
     if (length >= LONG && fs.existsSync(saved)) {
       await context.loadSequenceStateFromFile(saved, s, length);
@@ -105,7 +107,7 @@ async function fillContext(context, { context: length, batch, flash }) {
 }
 
 async function decodeSteps({ context: length, batch, tokens, threads, flash }) {
-  const context = await contextFor({ flash, threads, sequences: batch, length: length + tokens + 1 });
+  const context = await contextFor({ flash, threads, sequences: sequencesFor(length, batch), length: length + tokens + 1 });
   await fillContext(context, { context: length, batch, flash });
   const step = (position) =>
     decode(context, Array.from({ length: batch }, (_, sequence) => ({ sequence, position, ids: randomIds(1), logits: Uint32Array.of(0) })));

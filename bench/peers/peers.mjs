@@ -70,14 +70,22 @@ function makeModels(build, shape) {
   return folder;
 }
 
+// The checkpoint in `format`, which lamina writes of the bf16 one; made once.
+function checkpointIn(build, folder, format) {
+  if (format === 'bf16') return `${folder}/hf`;
+  const out = `${folder}/${format}`;
+  if (fs.existsSync(`${out}/config.json`)) return out;
+  say(`making ${out}`);
+  execFileSync(`${build}/lamina`, ['quantize', `${folder}/hf`, out, '--scheme', format], { stdio: ['ignore', 'ignore', 'inherit'] });
+  return out;
+}
+
 // Starts what is measured. Both read their files from a warm page cache.
-function sessions(build, folder, format, pool) {
-  const quantization = format === 'bf16' ? [] : ['--quantization', format];
-  const file = `${folder}/${FORMATS[format]}.gguf`;
+function sessions({ build }, { model, file }, pool) {
   return {
-    lamina: () => startSession(`${build}/lamina`, ['bench', `${folder}/hf`, '--session', '--max-total-tokens', String(pool), ...quantization]),
+    lamina: () => startSession(`${build}/lamina`, ['bench', model, '--session', '--max-total-tokens', String(pool)]),
     peer: () => startSession(process.execPath, ['bench/peers/llama_cpp.mjs', OUT, file]),
-    warm: () => execFileSync('sh', ['-c', 'cat "$@" >/dev/null', 'sh', `${folder}/hf/model.safetensors`, file]),
+    warm: () => execFileSync('sh', ['-c', 'cat "$@" >/dev/null', 'sh', file, ...fs.globSync(`${model}/*.safetensors`)]),
   };
 }
 
@@ -130,10 +138,10 @@ async function choosePeerOptions(peer, list) {
   }
 }
 
-async function compareFormat(options, folder, format) {
+async function compareFormat(options, format, files) {
   const list = scenarios(options).map((scenario) => ({ ...scenario, turns: [] }));
   const longest = Math.max(...list.map((s) => (s.context ?? 0) * (s.batch ?? 0)));
-  const starters = sessions(options.build, folder, format, longest + 16384); // prompts of prefills pass through what is left
+  const starters = sessions(options, files, longest + 16384); // prompts of prefills pass through what is left
   const live = { lamina: await starters.lamina(), peer: await starters.peer() };
   const run = { format, peer_format: FORMATS[format], lamina: live.lamina.ready, peer: live.peer.ready, scenarios: list, starts: [] };
   run.weights = { lamina: live.lamina.ready.weight_bytes, peer: live.peer.ready.weight_bytes };
@@ -167,11 +175,12 @@ for (const shapeName of options.shapes) {
   say(`${shapeName}: ${JSON.stringify(result.numbers)}`);
   for (const format of options.formats) {
     say(`${shapeName}, ${format}`);
+    const files = { model: checkpointIn(options.build, folder, format), file: `${folder}/${FORMATS[format]}.gguf` };
     if (options.serve) {
-      result.runs.push(await compareServing(options, { folder, format, file: `${folder}/${FORMATS[format]}.gguf`, packages: OUT }));
+      result.runs.push(await compareServing(options, format, { ...files, packages: OUT }));
       continue;
     }
-    const run = await compareFormat(options, folder, format);
+    const run = await compareFormat(options, format, files);
     run.summary = summarise(shape, run);
     checkCeilings(run);
     result.runs.push(run);

@@ -7,7 +7,7 @@ import { median, peakOf, prefillFlops, stepBytes } from './report.mjs';
 const FOLDER = 'build/bench-peers';
 const CHUNK = 512; // prompt tokens that one reading of the weights serves
 const PLOT = { left: 70, top: 40, width: 640, height: 400 };
-const X = [0.5, 4096], Y = [10, 8192]; // op/byte, GFLOP/s
+const X = [0.5, 4096], Y = [2, 8192]; // op/byte, GFLOP/s
 const COLOURS = { bf16: '#1f6fb4', int8: '#d2691e', int4: '#2e8b57' };
 
 const across = (value) => PLOT.left + (PLOT.width * Math.log(value / X[0])) / Math.log(X[1] / X[0]);
@@ -41,7 +41,7 @@ function mark(at, run, scenario, engine) {
 function grid() {
   const out = [];
   for (let x = 1; x <= X[1]; x *= 4) out.push(line([x, Y[0]], [x, Y[1]], 'stroke="#e4e4e4"'), text(across(x), PLOT.top + PLOT.height + 16, x, 'text-anchor="middle"'));
-  for (let y = 16; y <= Y[1]; y *= 4) out.push(line([X[0], y], [X[1], y], 'stroke="#e4e4e4"'), text(PLOT.left - 8, up(y) + 4, y, 'text-anchor="end"'));
+  for (let y = 4; y <= Y[1]; y *= 4) out.push(line([X[0], y], [X[1], y], 'stroke="#e4e4e4"'), text(PLOT.left - 8, up(y) + 4, y, 'text-anchor="end"'));
   return out;
 }
 
@@ -50,7 +50,7 @@ function roofs(ceilings) {
   const peaks = { bf16: peakOf('bf16', ceilings), 'int8, twice that': peakOf('int8', ceilings) };
   const top = Math.max(...Object.values(peaks));
   const out = [line([Math.max(X[0], Y[0] / bandwidth), Math.max(Y[0], bandwidth * X[0])], [top / bandwidth, top], 'stroke="#333" stroke-width="1.5"')];
-  out.push(text(across(3), up(bandwidth * 3) - 8, `read ${bandwidth.toFixed(1)} GB/s`, `transform="rotate(${n(slope())} ${n(across(3))} ${n(up(bandwidth * 3) - 8)})"`));
+  out.push(text(across(3), up(bandwidth * 3) - 10, `read ${bandwidth.toFixed(1)} GB/s`, `transform="rotate(${n(slope())} ${n(across(3))} ${n(up(bandwidth * 3) - 8)})"`));
   for (const [name, peak] of Object.entries(peaks)) {
     out.push(line([peak / bandwidth, peak], [X[1], peak], 'stroke="#333" stroke-width="1.5"'));
     out.push(text(PLOT.left + PLOT.width - 4, up(peak) - 6, `dot product ${name}: ${peak.toFixed(0)} GFLOP/s`, 'text-anchor="end"'));
@@ -63,7 +63,7 @@ const slope = () => (-180 / Math.PI) * Math.atan2(PLOT.height / Math.log(Y[1] / 
 function legend() {
   const y = PLOT.top + PLOT.height + 58;
   const names = Object.entries(COLOURS).map(([format, colour], i) => text(PLOT.left + 60 * i, y, format, `fill="${colour}" font-weight="bold"`));
-  return [...names, text(PLOT.left + 200, y, 'filled: lamina; hollow: llama.cpp (bf16, q8_0, q4_0); squares: prefill; circles: decode, left to right by batch')];
+  return [...names, text(PLOT.left + 200, y, 'filled: lamina; hollow: llama.cpp (bf16, q8_0, q4_0); squares: prefill; circles: decode')];
 }
 
 function draw(result, shape, offset) {
@@ -72,7 +72,7 @@ function draw(result, shape, offset) {
   const marks = result.runs.flatMap((run) =>
     run.scenarios.flatMap((scenario) => ['peer', 'lamina'].map((engine) => mark(point(shape, run, scenario, engine), run, scenario, engine))),
   );
-  const title = text(PLOT.left, 24, `${result.shape}, ${result.cpus} cores of ${result.cpu}, ${result.date}`, 'font-size="14"');
+  const title = text(PLOT.left, 24, `${result.shape}, ${result.cpus} CPUs (${result.cpu}), ${result.date}`, 'font-size="14"');
   const axes = [
     text(PLOT.left + PLOT.width / 2, PLOT.top + PLOT.height + 36, 'operations a byte read', 'text-anchor="middle"'),
     text(18, PLOT.top + PLOT.height / 2, 'GFLOP/s', `text-anchor="middle" transform="rotate(-90 18 ${PLOT.top + PLOT.height / 2})"`),
@@ -86,5 +86,5 @@ const drawings = files.map((file, i) => {
   const result = JSON.parse(fs.readFileSync(file, 'utf8'));
   return draw(result, result.config, i * each);
 });
-const size = `width="${PLOT.left + PLOT.width + 30}" height="${files.length * each}"`;
+const size = `width="${PLOT.left + PLOT.width + 60}" height="${files.length * each}"`;
 console.log(`<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="12">\n<rect width="100%" height="100%" fill="white"/>\n${drawings.join('\n')}\n</svg>`);

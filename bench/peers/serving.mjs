@@ -30,11 +30,10 @@ async function askPeer(peer, shape, options) {
 }
 
 // The rounds of one format; prints its row of the table.
-export async function compareServing({ build, rounds, quick }, { folder, format, file, packages }) {
+export async function compareServing({ build, rounds, quick }, format, { model, file, packages }) {
   const shape = shapeOf(quick);
-  const quantization = format === 'bf16' ? [] : ['--quantization', format];
   const pool = ['--max-total-tokens', String(4 * shape.clients * (shape.prompt + shape.tokens))];
-  const server = await startServer({ binary: `${build}/lamina`, model: `${folder}/hf`, server: [...pool, ...quantization] });
+  const server = await startServer({ binary: `${build}/lamina`, model, server: pool });
   const peer = await startSession(process.execPath, ['bench/peers/llama_cpp.mjs', packages, file]);
   const out = { format, shape, turns: [] };
   try {

@@ -37,7 +37,7 @@ Result<std::vector<Arrivals>> run_batch(Engine& engine, const BatchShape& shape,
     Arrivals& of_stream = arrivals.emplace_back();
     while (std::optional<EngineEvent> event = stream->next()) {
       if (!event->error.empty()) return Error{event->error};
-      of_stream.cached += event->cached_tokens;
+      of_stream.cached = event->cached_tokens;
       if (event->token) of_stream.times.push_back(static_cast<double>(event->at_ns) / 1e9);
     }
   }

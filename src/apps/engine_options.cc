@@ -20,11 +20,11 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-void draw_progress(size_t done, size_t total) {
+void draw_progress(const char* label, size_t done, size_t total) {
   constexpr int kWidth = 40;
   const double part = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
   const int full = static_cast<int>(part * kWidth);
-  std::fprintf(stderr, "\rloading [%-*s] %3d %%", kWidth, std::string(static_cast<size_t>(full), '#').c_str(),
+  std::fprintf(stderr, "\r%s [%-*s] %3d %%", label, kWidth, std::string(static_cast<size_t>(full), '#').c_str(),
                static_cast<int>(part * 100));
   if (done >= total) std::fputs("\r\033[K", stderr);
   std::fflush(stderr);
@@ -145,9 +145,13 @@ EngineOptions with_environment(EngineOptions options) {
   return options;
 }
 
+LoadProgress progress_bar(const char* label) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [label](size_t done, size_t total) { draw_progress(label, done, total); };
+}
+
 Result<std::unique_ptr<Engine>> start_engine(const EngineOptions& options) {
-  const LoadProgress progress = isatty(STDERR_FILENO) != 0 ? LoadProgress(draw_progress) : LoadProgress();
-  LAMINA_ASSIGN(std::unique_ptr<Engine> engine, Engine::start(with_environment(options), progress));
+  LAMINA_ASSIGN(std::unique_ptr<Engine> engine, Engine::start(with_environment(options), progress_bar("loading")));
   log_info(engine->info().start_line());
   return engine;
 }

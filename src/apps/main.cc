@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   lamina::add_serve(app, body);
   lamina::add_chat(app, body);
   lamina::add_verify(app, body);
+  lamina::add_quantize(app, body);
   const std::vector<std::string> commands = command_names(app);
   const std::string_view first = argc > 1 ? argv[1] : "";
   try {

@@ -44,7 +44,7 @@ TEST(RanksCli, VerifyTakesPrompts) {
 TEST(RanksCli, BenchTellsTheTopologyAndKeepsPpForThePrompt) {
   const Json report = json_of(run_lamina(
       {"bench", kDemo, "--pp-size", "2", "--pp", "32", "--tg", "8", "--batch", "4", "--rounds", "1", "--max-total-tokens", "2048"}));
-  EXPECT_EQ(report.find("topology")->find("pp")->as_integer(), 2);
+  EXPECT_EQ(report.find("topology")->find("pp_size")->as_integer(), 2);
   EXPECT_EQ(report.find("pp_tokens")->as_integer(), 32);
 }
 

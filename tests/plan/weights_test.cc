@@ -36,7 +36,6 @@ TEST(InspectWeights, SayFormatGroupAndBytesOfEachParameter) {
   EXPECT_EQ(at(codes, "group").as_string(), "attn_tp of 2");
   EXPECT_EQ(number(codes, "bytes"), 1536 * 2048 / 2);
   EXPECT_EQ(at(parameter(plan, layer + "mlp.down_proj.qweight"), "group").as_string(), "tp of 2");
-  EXPECT_TRUE(at(parameter(plan, layer + "mlp.down_proj.g_idx"), "group").is_null());
   const Json& norm = parameter(plan, layer + "input_layernorm.weight");
   EXPECT_EQ(at(norm, "format").as_string(), "f32 vector");
   EXPECT_TRUE(at(norm, "group").is_null());

@@ -81,7 +81,7 @@ TEST(ArenaDeathTest, OverflowIsACheck) {
   Arena arena(*Buffer::allocate(100));
   EXPECT_DEATH(arena.take_bytes(101), "more memory than the plan");
   EXPECT_DEATH(arena.take<float>(-1), "more memory than the plan");
-  EXPECT_DEATH(arena.activation(DType::kF16, 1, 1), "f32 or bf16");
+  EXPECT_DEATH(arena.activation(DType::kF16, 1, 1), "f32, bf16 or u8");
 }
 
 }  // namespace

@@ -15,6 +15,20 @@ TEST(View, SlicesShareMemoryAndStride) {
   EXPECT_EQ(data[9], -1);
 }
 
+TEST(View, ScalesOfCodesFollowTheirRows) {
+  uint8_t codes[] = {1, 2, 3, 4, 5, 6};
+  float scales[] = {0.5F, 0.25F, 0.125F};
+  const MutableActivation rows{DType::kU8, codes, 3, 2, 2, F32View(scales, 3, 1)};
+  const Activation last = rows.slice(1, 2).view().slice(1, 1);
+  ASSERT_TRUE(last.is_coded());
+  EXPECT_EQ(static_cast<const uint8_t*>(last.data)[0], 5);
+  EXPECT_EQ(last.scales.at(0, 0), 0.125F);
+  EXPECT_EQ(rows.view().columns(1, 1).slice(2, 1).scales.at(0, 0), 0.125F);
+  const MutableActivation one_scale{DType::kU8, codes, 3, 2, 2, F32View(scales, 3, 1, 0)};
+  EXPECT_EQ(one_scale.slice(2, 1).scales.at(0, 0), 0.5F);
+  EXPECT_FALSE(Activation(ConstF32View(scales, 3, 1)).slice(1, 1).is_coded());
+}
+
 TEST(View, ActivationsSliceByRowsOfTheirDtype) {
   uint16_t data[6] = {0, 1, 2, 3, 4, 5};
   const Activation rows(MatrixView<const uint16_t>(data, 3, 2));

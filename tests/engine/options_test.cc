@@ -48,6 +48,14 @@ TEST(EngineOptions, WhatIsOutOfRangeOrMisspeltIsRefusedByFlag) {
           {[](EngineOptions& o) { o.dp_padding = "max"; }, {"--dp-padding max", "auto, padded, ragged"}},
           {[](EngineOptions& o) { o.dist_timeout = 0; }, {"--dist-timeout 0"}},
           {[](EngineOptions& o) { o.max_micro_batches = -1; }, {"--max-micro-batches -1"}},
+          {[](EngineOptions& o) { o.quantization = "int5"; }, {"--quantization int5", "int8, int4, fp8"}},
+          {[](EngineOptions& o) { o.quantization = "int8", o.quantization_group_size = 32; },
+           {"--quantization-group-size 32", "--quantization int4", "int8 has a scale a row"}},
+          {[](EngineOptions& o) { o.quantization = "int4", o.quantization_group_size = 48; },
+           {"--quantization-group-size 48", "32 and 128"}},
+          {[](EngineOptions& o) { o.quantization_group_size = 32; }, {"--quantization-group-size 32", "--quantization int4"}},
+          {[](EngineOptions& o) { o.quantization_ignore = "lm_head"; }, {"--quantization-ignore lm_head", "--quantization int8, int4"}},
+          {[](EngineOptions& o) { o.quantization = "fp8", o.quantization_ignore = "re:["; }, {"--quantization-ignore", "\"[\""}},
           {[](EngineOptions& o) { o.enable_two_batch_overlap = true; }, {"--enable-two-batch-overlap", "not built", "measurement"}},
       },
       [](const EngineOptions& o) { return validate(o); });
@@ -65,6 +73,24 @@ TEST(EngineOptions, ATopologyThatTheModelDoesNotAllowIsRefusedByFlag) {
           {[](EngineOptions& o) { o.topology.pp_size = 2, o.topology.pp_layer_partition = {3, 0}; }, {"--pp-layer-partition"}},
       },
       [](const EngineOptions& o) -> Status {
+        LAMINA_TRY(Engine::start(o));
+        return {};
+      },
+      toy.options());
+}
+
+TEST(EngineOptions, QuantisingWhatIsQuantisedOrIgnoringWhatIsNotThereIsRefused) {
+  const engine_test::ToyFolder toy;
+  expect_refused(
+      {
+          {[](EngineOptions& o) { o.json_model_override_args = R"({"quantization_config": {"quant_method": "fp8"}})"; },
+           {"--quantization int4", "quantised already (fp8", "config.json"}},
+          {[](EngineOptions& o) { o.quantization_ignore = "model.norm,model.layers.7.mlp.down_proj"; },
+           {"--quantization-ignore: model.layers.7.mlp.down_proj matches no module"}},
+          {[](EngineOptions& o) { o.quantization_ignore = "re:.*q_proj"; }, {"--quantization int4", "q_proj is plain", "must agree"}},
+      },
+      [](EngineOptions o) -> Status {
+        o.quantization = "int4";
         LAMINA_TRY(Engine::start(o));
         return {};
       },

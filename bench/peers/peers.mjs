@@ -143,7 +143,7 @@ async function compareFormat(options, format, files) {
   const longest = Math.max(...list.map((s) => (s.context ?? 0) * (s.batch ?? 0)));
   const starters = sessions(options, files, longest + 16384); // prompts of prefills pass through what is left
   const live = { lamina: await starters.lamina(), peer: await starters.peer() };
-  const run = { format, peer_format: FORMATS[format], lamina: live.lamina.ready, peer: live.peer.ready, scenarios: list, starts: [] };
+  const run = { format, peer_format: FORMATS[format], lamina: live.lamina.ready, peer: live.peer.ready, scenarios: list, starts: [], dnnl: [dnnlPeak(options.build)] };
   run.weights = { lamina: live.lamina.ready.weight_bytes, peer: live.peer.ready.weight_bytes };
   say(`  llama.cpp: ${live.peer.ready.system}`);
   for (const scenario of list) scenario.turns = [];
@@ -152,16 +152,26 @@ async function compareFormat(options, format, files) {
     say(`  round ${round + 1} of ${options.rounds}`);
     for (const scenario of list) scenario.turns.push(await alternate(live, scenario, round % 2 === 0));
     run.starts.push(await measureStarts(starters, list[0].peer_options, options.quick, round % 2 === 0));
+    run.dnnl.push(dnnlPeak(options.build));
   }
   await live.lamina.end();
   await live.peer.end();
   return run;
 }
 
-// A ceiling that an engine passes is no ceiling.
+// What oneDNN's products reach now.
+const dnnlPeak = (build) => JSON.parse(execFileSync(`${build}/dnnl_peak`, { encoding: 'utf8' }));
+
+// A ceiling that somebody passes by more than a tenth is none: an engine in a scenario, or oneDNN the best peak of the run.
 function checkCeilings(run) {
-  const wrong = run.summary.filter((row) => Math.max(row.lamina_share ?? 0, row.peer_share ?? 0) > 1.1);
-  for (const row of wrong) say(`error: ${run.format}, ${row.name}: ${row.bound.toFixed(1)} ${row.bound_unit} is no bound, an engine passes it by more than a tenth`);
+  const wrong = run.summary
+    .filter((row) => Math.max(row.lamina_share ?? 0, row.peer_share ?? 0) > 1.1)
+    .map((row) => `${row.name}: an engine passes ${row.bound.toFixed(1)} ${row.bound_unit}`);
+  const peak = Math.max(...run.scenarios.flatMap((scenario) => scenario.turns.map((turn) => turn.ceilings.peak_gflops)));
+  const dnnl = (key) => Math.max(...run.dnnl.map((rates) => rates[key]));
+  if (peak < 0.9 * dnnl('bf16_gflops')) wrong.push(`oneDNN's bf16 product passes ${peak.toFixed(0)} GFLOP/s with ${dnnl('bf16_gflops')}`);
+  if (2 * peak < 0.9 * dnnl('int8_gflops')) wrong.push(`oneDNN's int8 product passes ${(2 * peak).toFixed(0)} GOP/s with ${dnnl('int8_gflops')}`);
+  for (const message of wrong) say(`error: ${run.format}: a ceiling is none, ${message}`);
   if (wrong.length > 0) process.exitCode = 1;
 }
 

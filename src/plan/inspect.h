@@ -42,7 +42,7 @@ Result<Json> inspect_json(const Inspection& inspection);
 /// {"tp_size", "pp_size", "dp_attention", "attn_tp", "dp_lm_head", "ranks"}
 Json topology_json(const Topology& topology);
 /// A checkpoint that the audit refuses: {"model", "class", "layers", "dtype", "tied", "refused": the error, "skipped",
-///  "audit": {"loaded", "missing", "unexpected", "mis-shaped", "mistyped", "duplicate", "mixed"}}, names in lists but for "loaded", a count
+///  "audit": {"loaded", "mixed", "missing", "unexpected", "mis-shaped", "mistyped", "duplicate"}}, names in lists but for "loaded", a count
 Json refused_json(const std::string& model, const ModelSource& source);
 /// The plan as an indented page: ranks, module tree with parameters, boundaries, memory.
 std::string inspect_text(const Json& plan);

@@ -205,12 +205,12 @@ void append_list(std::string& out, std::string_view label, const std::vector<std
 }  // namespace
 
 std::array<AuditReport::List, 6> AuditReport::faults() const {
-  return {{{"missing", missing},
+  return {{{"mixed", mixed},
+           {"missing", missing},
            {"unexpected", unexpected},
            {"mis-shaped", misshaped},
            {"mistyped", mistyped},
-           {"duplicate", duplicate},
-           {"mixed", mixed}}};
+           {"duplicate", duplicate}}};
 }
 
 bool AuditReport::clean() const {

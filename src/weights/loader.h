@@ -52,9 +52,9 @@ struct AuditReport {
   std::vector<std::string> misshaped;   // "name: file has [a, b], the model needs [c, d]"
   std::vector<std::string> mistyped;    // "name: type F64 cannot be loaded here (allowed: ...)"
   std::vector<std::string> duplicate;   // "name (its place is taken by other)"
-  std::vector<std::string> mixed;       // fused layers whose parts are quantised differently: ParamList::faults()
+  std::vector<std::string> mixed;       // "layer: this part is plain, that is ...", whose parts must agree: ParamList::faults()
 
-  /// The lists of faults by their names.
+  /// The lists of faults by their names, what may be the reason of others first.
   struct List {
     const char* name;
     const std::vector<std::string>& tensors;

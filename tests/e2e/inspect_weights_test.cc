@@ -52,7 +52,7 @@ QuantToy damaged() {
 /// One error line on stderr and exit code 1.
 void expect_refused(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error: checkpoint does not fit the model: missing "), Not(HasSubstr("\nerror: "))));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error: checkpoint does not fit the model: mixed 1 ("), Not(HasSubstr("\nerror: "))));
 }
 
 TEST(InspectWeights, OfARefusedCheckpointNameAllThatIsWrong) {
@@ -64,7 +64,7 @@ TEST(InspectWeights, OfARefusedCheckpointNameAllThatIsWrong) {
                               HasSubstr("\n  model.norm.weight\n"), HasSubstr("\n  model.layers.1.surprise.weight\n"),
                               HasSubstr("\n  " + kLayer + "self_attn.o_proj.qweight: file has [64, 8], the model needs [8, 64]\n"),
                               HasSubstr("\n  " + kLayer + "self_attn.o_proj.scales: type I32 cannot be loaded here"),
-                              HasSubstr("model.layers.1.self_attn.qkv_proj is mixed: ")));
+                              HasSubstr("model.layers.1.self_attn.qkv_proj: q_proj is plain, k_proj is gptq 4 bit, groups of 32\n")));
 
   const Outcome json = run_lamina({"inspect", folder.path(), "--weights", "--json"});
   expect_refused(json);

@@ -101,6 +101,23 @@ std::vector<QuantRow> gptq() {
       {"BiasesOfZeros", kGptq, kServed, zero_biases()},
       {"ABiasThatIsNotZero", kGptq, {kDown + ".bias"}, all({zero_biases(), add(kDown + ".bias", fixture::constant_tensor({64}, 1))})},
       {"A19RealBiases", kGptqActOrder, kServed, all({}), {.qkv_bias = true, .o_bias = true, .mlp_bias = true}},
+      {"FiveBits", kGptq, {"quantization_config.bits", "5", "2, 3, 4, 8"}, with("bits", Json(5))},
+      {"GroupOfNothing", kGptq, {"group_size", "0"}, with("group_size", Json(0))},
+      {"GroupMissing", kGptq, {"group_size"}, with("group_size", Json(nullptr))},
+      {"GroupWiderThanTheInputs", {.kind = Kind::kGptq, .group = 4096}, kServed},
+      {"GroupThatDoesNotDivide", {.kind = Kind::kGptq, .group = 48}, kServed},
+      {"GroupCutByRanks", {.kind = Kind::kGptq, .group = 48, .act_order = true}, kServed, all({}), {}, 2},
+      {"ZeroPointOutOfAByte",
+       {.kind = Kind::kGptq, .bits = 8, .symmetric = false},
+       {kQ + ".qzeros", "zero point 256"},
+       first_byte(kQ + ".qzeros", 0xFF)},
+      {"FusedOnDisk", kGptq, kServed, fused(kGptq)},
+      {"FusedOnDiskActOrder", kGptqActOrder, kServed, fused(kGptqActOrder), {}, 2},
+  };
+}
+
+std::vector<QuantRow> gptq_heads_and_patterns() {
+  return {
       {"HeadSaid", kGptq, kServed, all({quantised(kGptq, "lm_head"), with("lm_head", Json(true))}), {.vocab = 264}},
       {"TiedHeadIsGptq",
        kGptq,
@@ -108,12 +125,6 @@ std::vector<QuantRow> gptq() {
        added(kGptq, "lm_head", 264, 64),
        {.vocab = 264, .tied = true}},
       {"HeadNotSaid", kGptq, kServed, quantised(kGptq, "lm_head"), {.vocab = 264}},
-      {"FiveBits", kGptq, {"quantization_config.bits", "5", "2, 3, 4, 8"}, with("bits", Json(5))},
-      {"GroupOfNothing", kGptq, {"group_size", "0"}, with("group_size", Json(0))},
-      {"GroupMissing", kGptq, {"group_size"}, with("group_size", Json(nullptr))},
-      {"GroupWiderThanTheInputs", {.kind = Kind::kGptq, .group = 4096}, kServed},
-      {"GroupThatDoesNotDivide", {.kind = Kind::kGptq, .group = 48}, kServed},
-      {"GroupCutByRanks", {.kind = Kind::kGptq, .group = 48, .act_order = true}, kServed, all({}), {}, 2},
       {"DynamicLeavesOut", kGptq, kServed, all({plain("down_proj"), with_json("dynamic", R"({"-:.*down_proj": {}})")})},
       {"DynamicOtherBits", kGptq, kServed,
        all({quantised({.kind = Kind::kGptq, .bits = 8}, "model.layers.0.mlp.down_proj"), quantised({.kind = Kind::kGptq, .bits = 8}, kDown),
@@ -124,12 +135,6 @@ std::vector<QuantRow> gptq() {
        kServed,
        all({quantised(kGptq, "lm_head"), with_json("dynamic", R"({".*": {"bits": 4}})")}),
        {.vocab = 264}},
-      {"ZeroPointOutOfAByte",
-       {.kind = Kind::kGptq, .bits = 8, .symmetric = false},
-       {kQ + ".qzeros", "zero point 256"},
-       first_byte(kQ + ".qzeros", 0xFF)},
-      {"FusedOnDisk", kGptq, kServed, fused(kGptq)},
-      {"FusedOnDiskActOrder", kGptqActOrder, kServed, fused(kGptqActOrder), {}, 2},
   };
 }
 
@@ -328,6 +333,7 @@ std::string row_name(const ::testing::TestParamInfo<QuantRow>& row) { return row
 
 INSTANTIATE_TEST_SUITE_P(Recipes, QuantCheckpoint, ::testing::ValuesIn(recipes()), row_name);
 INSTANTIATE_TEST_SUITE_P(Gptq, QuantCheckpoint, ::testing::ValuesIn(gptq()), row_name);
+INSTANTIATE_TEST_SUITE_P(GptqHeadsAndPatterns, QuantCheckpoint, ::testing::ValuesIn(gptq_heads_and_patterns()), row_name);
 INSTANTIATE_TEST_SUITE_P(Awq, QuantCheckpoint, ::testing::ValuesIn(awq()), row_name);
 INSTANTIATE_TEST_SUITE_P(Fp8, QuantCheckpoint, ::testing::ValuesIn(fp8()), row_name);
 INSTANTIATE_TEST_SUITE_P(Fp8HeadsAndBlocks, QuantCheckpoint, ::testing::ValuesIn(fp8_heads_and_blocks()), row_name);

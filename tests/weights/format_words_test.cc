@@ -30,7 +30,7 @@ TEST(MixedLayers, AreAFaultOfTheListBesideWhatElseIsWrong) {
   const toy::Files files({{"m.a_proj.weight", toy::tensor("w", {64, 128})}});
   const AuditReport report = audit(files.checkpoint(), params, {});
   ASSERT_EQ(report.mixed.size(), 1U);
-  EXPECT_THAT(report.mixed[0], testing::HasSubstr("the quantisation of m.fused_proj is mixed: m.a_proj is plain, m.b_proj is gptq 4 bit"));
+  EXPECT_THAT(report.mixed[0], testing::HasSubstr("m.fused_proj: a_proj is plain, b_proj is gptq 4 bit, groups of 32"));
   EXPECT_THAT(report.missing, testing::UnorderedElementsAre("m.b_proj.qweight", "m.b_proj.scales", "m.b_proj.qzeros"));
   EXPECT_TRUE(report.unexpected.empty());
   EXPECT_THAT(plan_dummy(params, DType::kBF16).error().message, testing::HasSubstr("mixed 1 ("));

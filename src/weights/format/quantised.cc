@@ -51,16 +51,14 @@ class QuantisedFormat final : public WeightFormat {
     return part.module.empty() ? shape.name : Param::with_leaf(shape.name, part.module);
   }
 
-  /// What says how the parts of a fused layer differ; nothing when they agree.
+  /// Which parts of a fused layer differ; nothing when they agree.
   std::optional<std::string> mixture(const LinearShape& shape) const {
-    const std::string first = part_name(shape, shape.parts.front());
-    const QuantScheme* const agreed = scheme_of_part(shape, first);
+    const ParamPart& first = shape.parts.front();
+    const QuantScheme* const agreed = scheme_of_part(shape, part_name(shape, first));
     for (const ParamPart& part : shape.parts) {
-      const std::string own = part_name(shape, part);
-      const QuantScheme* const scheme = scheme_of_part(shape, own);
+      const QuantScheme* const scheme = scheme_of_part(shape, part_name(shape, part));
       if (scheme == agreed || (scheme != nullptr && agreed != nullptr && *scheme == *agreed)) continue;
-      return cat(config_.source(), ": the quantisation of ", shape.name, " is mixed: ", first, " is ", describe(agreed), ", ", own, " is ",
-                 describe(scheme), "; the parts of a fused layer must agree");
+      return cat(shape.name, ": ", first.module, " is ", describe(agreed), ", ", part.module, " is ", describe(scheme));
     }
     return std::nullopt;
   }

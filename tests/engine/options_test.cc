@@ -87,7 +87,7 @@ TEST(EngineOptions, QuantisingWhatIsQuantisedOrIgnoringWhatIsNotThereIsRefused) 
            {"--quantization int4", "quantised already (fp8", "config.json"}},
           {[](EngineOptions& o) { o.quantization_ignore = "model.norm,model.layers.7.mlp.down_proj"; },
            {"--quantization-ignore: model.layers.7.mlp.down_proj matches no module"}},
-          {[](EngineOptions& o) { o.quantization_ignore = "re:.*q_proj"; }, {"--quantization int4", "q_proj is plain", "must agree"}},
+          {[](EngineOptions& o) { o.quantization_ignore = "re:.*q_proj"; }, {"self_attn.qkv_proj", "q_proj is plain, k_proj is "}},
       },
       [](EngineOptions o) -> Status {
         o.quantization = "int4";

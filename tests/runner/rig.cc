@@ -13,6 +13,7 @@ PlanOptions plan_options(const RigOptions& options) {
   out.model = options.model.starts_with('/') ? options.model : std::string(LAMINA_SOURCE_DIR "/tests/golden/models/") + options.model;
   out.kv_cache_dtype = options.kv_cache_dtype;
   out.dtype = options.dtype;
+  out.quantization = options.quantization;
   out.topology = options.topology;
   out.boundary_plan = options.boundary_plan;
   out.boundary_rows = options.boundary_rows;

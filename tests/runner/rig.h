@@ -18,6 +18,7 @@ struct RigOptions {
   std::string model;  // a folder, or the name of one below tests/golden/models
   std::string kv_cache_dtype = "auto";
   std::string dtype = "auto";
+  std::string quantization;
   Topology topology;
   bool processes = false;  // ranks get encoded plans, as processes do
   std::string boundary_plan = "fused";

@@ -243,16 +243,19 @@ const NamedTopology kTopologies[] = {
 INSTANTIATE_TEST_SUITE_P(Topologies, ScheduleOverRanks, ::testing::ValuesIn(kTopologies),
                          [](const auto& given) { return given.param.name; });
 
-/// A quantised checkpoint of ../shared, and the type of its KV cache.
+/// A quantised checkpoint of ../shared, or a plain one and what it is quantised to while loading, and the type of its KV cache.
 struct Quantised {
   const char* folder;
   const char* kv_cache_dtype;
+  const char* quantization = "";
 };
 class ScheduleOfQuantised : public ::testing::TestWithParam<Quantised> {};
 
 TEST_P(ScheduleOfQuantised, RequestsGetWhatTheyGetAlone) {
   RigOptions options;
-  options.model = std::string(LAMINA_SOURCE_DIR "/../shared/golden/quant/") + GetParam().folder;
+  options.quantization = GetParam().quantization;
+  const bool plain = !options.quantization.empty();
+  options.model = std::string(LAMINA_SOURCE_DIR) + (plain ? "/tests/golden/models/" : "/../shared/golden/quant/") + GetParam().folder;
   options.kv_cache_dtype = GetParam().kv_cache_dtype;
   if (!is_directory(options.model)) GTEST_SKIP() << "../shared is absent";
   for (const Topology& topology : {Topology{}, Topology{.tp_size = 2}}) {
@@ -268,7 +271,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, ScheduleOfQuantised,
                                            Quantised{"awq-4bit-g32", "auto"}, Quantised{"gptq-4bit-desc-act", "fp8_e5m2"},
                                            Quantised{"ct-w4a16-g32", "int8"}, Quantised{"fp8-dynamic-perchannel", "auto"},
                                            Quantised{"fp8-static-pertensor", "fp8_e4m3"}, Quantised{"kv-fp8-checkpoint", "fp8_e4m3"},
-                                           Quantised{"mxfp4", "auto"}));
+                                           Quantised{"mxfp4", "auto"}, Quantised{"llama-gqa", "auto", "int8"},
+                                           Quantised{"qwen2", "int8", "int4"}, Quantised{"qwen3", "fp8_e4m3", "fp8"}));
 
 TEST(ScheduleProperty, AGeneratorKeyedBySlotIsFound) {
   Counters counters;

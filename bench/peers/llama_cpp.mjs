@@ -34,22 +34,16 @@ const LAST = (ids) => Uint32Array.of(ids.length - 1);
 const NONE = new Uint32Array();
 const seconds = (from) => (performance.now() - from) / 1000;
 
-// One context at a time: its keys and values are what most memory goes to.
-const held = { key: '', context: null };
-async function contextFor(shape) {
-  const key = JSON.stringify([shape.flash, shape.sequences, shape.length]);
-  if (held.key !== key) {
-    await held.context?.dispose();
-    const length = Math.ceil(shape.length / 256) * 256;
-    const options = { contextSize: length * shape.sequences, batchSize: BATCH, sequences: shape.sequences, flashAttention: shape.flash, threads: shape.threads };
-    Object.assign(held, { key, context: new AddonContext(model, options) });
-    if (!(await held.context.init())) throw new Error(`no context of ${JSON.stringify(shape)}`);
-    held.context.setThreads(shape.threads);
-    await decode(held.context, [{ sequence: 0, position: 0, ids: randomIds(32), logits: NONE }]); // first touch of its buffers
-  }
-  held.context.setThreads(shape.threads);
-  for (let s = 0; s < shape.sequences; ++s) held.context.disposeSequence(s);
-  return held.context;
+// The context of a request. It goes with the request: its keys and values are what most memory goes to.
+let held = null;
+async function contextFor({ flash, threads, sequences, length }) {
+  const contextSize = Math.ceil(length / 256) * 256 * sequences;
+  held = new AddonContext(model, { contextSize, batchSize: BATCH, sequences, flashAttention: flash, threads });
+  if (!(await held.init())) throw new Error(`no context of ${contextSize} tokens`);
+  held.setThreads(threads);
+  await decode(held, [{ sequence: 0, position: 0, ids: randomIds(32), logits: NONE }]); // first touch of its buffers
+  held.disposeSequence(0);
+  return held;
 }
 
 // Computes one batch; the positions in it whose logits were asked for.
@@ -175,6 +169,7 @@ const measurements = { prefill, decode: decodeSteps, generate, serve, memory };
 const print = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
 const threads = os.availableParallelism();
 await prefill({ tokens: 1, threads, flash: true });
+await held.dispose();
 print({
   what: 'ready',
   load_s: (loadedAt - importedAt) / 1000,
@@ -186,6 +181,9 @@ print({
 for await (const line of readline.createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);
   if (!measurements[request.what]) throw new Error(`'${request.what}' is no measurement; there are ${Object.keys(measurements).join(', ')}`);
-  print({ what: request.what, ...(await measurements[request.what](request)) });
+  const result = await measurements[request.what](request);
+  await held?.dispose(); // before the answer: what is measured next shall not wait for it
+  held = null;
+  print({ what: request.what, ...result });
 }
 process.exit(0);

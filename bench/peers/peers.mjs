@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { compareNumbers } from './numbers.mjs';
-import { summarise, table } from './report.mjs';
+import { relations, summarise, table } from './report.mjs';
 import { compareServing } from './serving.mjs';
 import { startSession } from './session.mjs';
 
@@ -141,7 +141,7 @@ async function choosePeerOptions(peer, list) {
 async function compareFormat(options, format, files) {
   const list = scenarios(options).map((scenario) => ({ ...scenario, turns: [] }));
   const longest = Math.max(...list.map((s) => (s.context ?? 0) * (s.batch ?? 0)));
-  const starters = sessions(options, files, longest + 16384); // prompts of prefills pass through what is left
+  const starters = sessions(options, files, longest + 8192); // prompts of prefills pass through what is left
   const live = { lamina: await starters.lamina(), peer: await starters.peer() };
   const run = { format, peer_format: FORMATS[format], lamina: live.lamina.ready, peer: live.peer.ready, scenarios: list, starts: [], dnnl: [dnnlPeak(options.build)] };
   run.weights = { lamina: live.lamina.ready.weight_bytes, peer: live.peer.ready.weight_bytes };
@@ -196,5 +196,6 @@ for (const shapeName of options.shapes) {
     result.runs.push(run);
     console.log(`${table(shapeName, run)}\n`);
   }
+  if (!options.serve) console.log(`${relations(shape, result.runs)}\n`);
   fs.writeFileSync(`${OUT}/${shapeName}${options.serve ? '-serve' : ''}.json`, `${JSON.stringify(result, null, 1)}\n`);
 }

@@ -82,3 +82,21 @@ export function table(shapeName, run) {
   }
   return lines.join('\n');
 }
+
+// What the rates of one shape say about each other, a line each.
+export function relations(shape, runs) {
+  const lines = [];
+  const rate = (run, name) => run.summary.find((row) => row.name === name)?.lamina;
+  const say = (run, one, other, words) => rate(run, one) && rate(run, other) && lines.push(`* ${run.format}: ${words((rate(run, one) / rate(run, other)).toFixed(2))}`);
+  const explained = (prefillFlops(shape, 512) / 512 / (prefillFlops(shape, 4096) / 4096)).toFixed(2);
+  const decode = (batch) => `decode, context 32, batch ${batch}`;
+  for (const run of runs) {
+    say(run, 'prefill 4096', 'prefill 512', (ratio) => `prefill of 4096 at ${ratio} of the rate of 512; counting operations, attention's included, gives ${explained}`);
+    say(run, decode(16), decode(1), (ratio) => `batch 16 decodes ${ratio} times the tokens of batch 1`);
+  }
+  const bf16 = runs.find((run) => run.format === 'bf16');
+  for (const run of bf16 ? runs.filter((other) => other !== bf16) : []) {
+    lines.push(`* ${run.format}: decodes ${(rate(run, decode(1)) / rate(bf16, decode(1))).toFixed(2)} times as fast as bf16, batch 1`);
+  }
+  return lines.join('\n');
+}

@@ -27,7 +27,7 @@ PublishedTensor scales_tensor(const QuantScheme& scheme, std::string leaf) {
   switch (scheme.scale) {
     case QuantScheme::Scale::kFloat:
       out.dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E8M0};
-      out.dummy = {.dtype = DType::kF32, .keep = 0x007FFFFF, .set = 0x3C000000};  // 2^-7 to 2^-6
+      out.dummy = {.dtype = DType::kBF16, .keep = 0x007F007F, .set = 0x3C003C00};  // 2^-7 to 2^-6
       break;
     case QuantScheme::Scale::kE8m0:
       out.dtypes = {DType::kU8, DType::kF8E8M0};  // the same byte

@@ -13,7 +13,7 @@ PublishedLayout int8_layout(const LinearShape&, const QuantScheme& scheme) {
                .dtypes = {DType::kI8},
                .dummy = {.dtype = DType::kI8, .keep = 0xFFFFFFFFU}};
   out.scales = scales_tensor(scheme, "weight_scale");
-  if (scheme.scale == QuantScheme::Scale::kFloat) out.scales.dummy = {.dtype = DType::kF32, .keep = 0x007FFFFF, .set = 0x39000000};
+  if (scheme.scale == QuantScheme::Scale::kFloat) out.scales.dummy = {.dtype = DType::kBF16, .keep = 0x007F007F, .set = 0x39003900};
   if (scheme.input.from_checkpoint) out.input_scale = input_scale_tensor();
   return out;
 }

@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -38,6 +40,9 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+/// Buffers of a megabyte and more go back to the system when they are freed: of those of a load malloc would keep tens of megabytes.
+void return_large_buffers() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }
+
 int run_command(const lamina::CommandBody& body) {
   // mpirun sends it when a rank has died, which is told by an error; serve follows it.
   if (lamina::under_mpirun()) std::signal(SIGTERM, SIG_IGN);
@@ -58,6 +63,7 @@ int run_worker(const lamina::EngineOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  return_large_buffers();
   CLI::App app{"lamina: serves Hugging Face language-model checkpoints on CPUs"};
   app.require_subcommand(0, 1);
   lamina::CommandBody body;

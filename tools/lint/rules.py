@@ -8,7 +8,7 @@ import cpp
 MAX_LINES, MAX_LINES_KERNELS, MAX_LINES_TESTS = 400, 600, 600
 MAX_FUNCTION_LINES, MAX_PARAMETERS = 60, 6
 MAX_BYTES = 1 << 20  # of a file; data may be larger
-DATA = ("models/demo/", "tests/golden/")
+DATA = ("models/demo/", "tests/golden/", "tests/fuzz/corpus/")
 
 
 @dataclass(order=True, frozen=True)

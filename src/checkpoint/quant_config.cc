@@ -12,6 +12,8 @@ namespace lamina {
 namespace {
 
 constexpr size_t kLongestPattern = 1000;
+// Characters of a pattern times all its counts: std::regex makes a copy of what is repeated for each time.
+constexpr size_t kLargestPattern = 10'000;
 // The polynomial executor of libstdc++: no pattern of a config can make the start hang.
 constexpr auto kRegexFlags = std::regex::ECMAScript | std::regex_constants::__polynomial;
 
@@ -41,6 +43,21 @@ bool matches_glob(std::string_view name, std::string_view glob) {
   }
   while (g < glob.size() && glob[g] == '*') ++g;
   return g == glob.size();
+}
+
+/// The characters of a regular expression once {n} and {n,m} are written out, nested in one another at worst; capped.
+size_t written_out(std::string_view pattern) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t size = pattern.size();
+  for (size_t at = pattern.find('{'); at != std::string_view::npos; at = pattern.find('{', at + 1)) {
+    size_t most = 1;
+    for (size_t i = at + 1, count = 0; i < pattern.size() && (is_digit(pattern[i]) || pattern[i] == ','); ++i) {
+      count = pattern[i] == ',' ? 0 : std::min(count * 10 + static_cast<size_t>(pattern[i] - '0'), kLargestPattern + 1);
+      most = std::max(most, count);
+    }
+    size = std::min(size * most, kLargestPattern + 1);
+  }
+  return size;
 }
 
 bool matches_regex(std::string_view name, const std::string& pattern) {
@@ -83,6 +100,8 @@ Status check_pattern(const ModulePattern& pattern) {
   if (pattern.kind != ModulePattern::Kind::kRegex) return {};
   if (pattern.text.size() > kLongestPattern)
     return error("is a pattern of ", pattern.text.size(), " characters, allowed are ", kLongestPattern);
+  if (written_out(pattern.text) > kLargestPattern)
+    return error("holds the regular expression \"", pattern.text, "\", whose counts make it larger than ", kLargestPattern, " characters");
   try {
     const std::regex regex(pattern.text, kRegexFlags);
   } catch (const std::regex_error&) {

@@ -143,6 +143,8 @@ TEST(QuantConfig, RefusalsNameFileKeyValueAndWhatIsAllowed) {
       {R"({"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"+:x": {"bits": 6}}})", "dynamic.+:x.bits\" is 6"},
       {R"({"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"+:x": 4}})", "wanted an object"},
       {R"({"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:[": {}}})", "regular expression \"[\""},
+      {R"({"quant_method": "fp8", "ignored_layers": ["re:\\w{1,49000}"]})", "counts make it larger than 10000 characters"},
+      {R"({"quant_method": "fp8", "ignored_layers": ["re:((x{9}){0,99}){99,}"]})", "counts make it larger than 10000 characters"},
       {R"({"quant_method": "fp8", "fmt": "e5m2"})", "supported: e4m3"},
       {R"({"quant_method": "mxfp8", "weight_block_size": [1, 16]})", "MXFP8 has [1,32]"},
       {R"({"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"})", "supported: FP8, NVFP4"},

@@ -124,6 +124,10 @@ QuantConfig::QuantConfig(Parts parts)
       rules_(std::move(parts.rules)),
       fp8_kv_cache_(parts.fp8_kv_cache) {}
 
+bool QuantConfig::rounds_inputs() const {
+  return std::ranges::any_of(rules_, [](const Rule& rule) { return rule.scheme && rule.scheme->input.type != InputQuant::Type::kNone; });
+}
+
 QuantConfig::Decision QuantConfig::decide(const Module& module) const {
   for (const Rule& rule : rules_) {
     for (const ModulePattern& target : rule.targets) {

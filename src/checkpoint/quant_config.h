@@ -85,6 +85,8 @@ class QuantConfig {
 
   const std::string& method() const { return method_; }  // "gptq"
   const std::string& source() const { return source_; }  // the file, for messages
+  /// Whether any scheme rounds inputs.
+  bool rounds_inputs() const;
   /// The checkpoint's KV cache was calibrated for FP8 with scales of its own.
   bool fp8_kv_cache() const { return fp8_kv_cache_; }
 

@@ -55,6 +55,7 @@ EngineInfo describe(const EngineOptions& options, const ModelPlan& plan) {
   info.architecture = plan.built.architecture;
   info.dtype = plan.source->dtype;
   if (plan.source->quant) info.quantization = plan.source->quant->method();
+  info.quantised_inputs = plan.source->quant && plan.source->quant->rounds_inputs() && options.act_quant == "on";
   info.kv_dtype = plan.source->kv_dtype;
   info.isa = plan.source->isa;
   info.context_length = plan.source->context_length;

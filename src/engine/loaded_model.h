@@ -20,7 +20,8 @@ struct EngineInfo {
   std::string model;  // name of the folder
   std::string architecture;
   DType dtype = DType::kBF16;
-  std::string quantization;  // "gptq"; of --quantization "int8", "int4 g32", "fp8"; empty: plain weights
+  std::string quantization;       // "gptq"; of --quantization "int8", "int4 g32", "fp8"; empty: plain weights
+  bool quantised_inputs = false;  // of some layers
   DType kv_dtype = DType::kBF16;
   Isa isa = Isa::kRef;
   Topology topology;

@@ -112,7 +112,7 @@ Result<FirstDifference> find_first_difference(const VerifyRequest& request, cons
 }  // namespace
 
 VerifyBounds verify_bounds(const EngineInfo& info) {
-  const bool exact = info.dtype == DType::kF32 && info.kv_dtype == DType::kF32;
+  const bool exact = info.dtype == DType::kF32 && info.kv_dtype == DType::kF32 && !info.quantised_inputs;
   return exact ? VerifyBounds{1e-4, 1e-5} : VerifyBounds{0x1p-6, 0x1p-6};
 }
 

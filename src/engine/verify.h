@@ -20,8 +20,8 @@ struct VerifyRequest {
 };
 
 /// How far two engines may be apart. Computed and cached in float32 they differ by the order of sums alone: logits by 1e-4 of the largest
-/// one. Where matmul inputs or the KV cache are rounded to 16 bits, a sum that falls on the other side of a rounding moves an input by
-/// 2^-8 of it: logits by 2^-6 of the largest one.
+/// one. Where matmul inputs or the KV cache are rounded to 16 bits or fewer, a sum that falls on the other side of a rounding moves an
+/// input by 2^-8 of it or more: logits by 2^-6 of the largest one.
 struct VerifyBounds {
   double logits = 0;    // times the largest logit of the reference
   double residual = 0;  // times the norm of what a boundary reads

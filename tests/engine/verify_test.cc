@@ -34,6 +34,20 @@ TEST(Verify, TopologiesOfOneModelAgree) {
   }
 }
 
+TEST(Verify, QuantisedInputsMayFallOnTheOtherSideOfARounding) {
+  const ToyFolder toy;
+  for (const char* const scheme : {"int8", "int4", "fp8"}) {
+    EngineOptions one = toy.options(), two = toy.options({.tp_size = 2});
+    one.quantization = two.quantization = scheme;
+    const VerifyReport report = verified(one, two);
+    EXPECT_TRUE(report.ok()) << scheme << ' ' << report.max_abs_diff << ' ' << report.tolerance;
+    one.act_quant = two.act_quant = "off";
+    const VerifyReport plain = verified(one, two);
+    EXPECT_TRUE(plain.ok()) << scheme << ' ' << plain.max_abs_diff << ' ' << plain.tolerance;
+    EXPECT_LT(plain.tolerance, report.tolerance / 10);
+  }
+}
+
 struct Planted {
   const char* tensor;
   Topology topology;

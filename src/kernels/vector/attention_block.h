@@ -140,8 +140,8 @@ class BlockRows {
     }
     for (int64_t i = wanted; i < kAttentionBlock; ++i) key[i] = value[i] = nullptr;
   }
-  /// The block to work on, found before; the one after it is what prefetch_some asks for.
-  void enter(int64_t block) { block_ = block, ahead_ = 0; }
+  /// The block to work on, found before; the one after it is what prefetch_lines asks for.
+  void enter(int64_t block) { block_ = block, ahead_ = 0, offset_ = 0; }
 
   /// Sets the scales of the block's keys and values of one head.
   void find_scales(int head) {
@@ -164,20 +164,22 @@ class BlockRows {
   const float* key_scales() const { return key_scales_; }
   const float* value_scales() const { return value_scales_; }
 
-  /// Asks the memory for a few more rows of the next block, all heads of a row at once: they are neighbours. Called between the pieces of
-  /// work on this block, so that the memory works while the CPU computes; all at once would only fill its queue of misses.
-  void prefetch_some() {
-    constexpr int64_t kCalls = 10;  // a block and head has one more
-    const int64_t heads = item_.kv_head_count;
-    const int64_t last = least<V>(ahead_ + (2 * kAttentionBlock + kCalls * heads - 1) / (kCalls * heads), 2 * kAttentionBlock);
+  /// Asks the memory for a few more lines of the next block, row by row, all heads of a row at once: they are neighbours. Called between
+  /// the pieces of work on this block, so that the memory works while the CPU computes; many at once would only fill its queue of misses,
+  /// and what this block reads out of the second cache would wait behind them.
+  void prefetch_lines(int64_t lines) {
+    constexpr int64_t kRun = 8;  // rows of keys, then as many of values: longer runs of neighbours than one row
     const int64_t next = (block_ + kAttentionBlock) % (2 * kAttentionBlock);
-    for (; ahead_ < last; ++ahead_) {
-      const bool key = ahead_ % 2 == 0;
-      const char* row = (key ? keys_ : values_)[next + ahead_ / 2];
-      if (row == nullptr) return;
-      for (int64_t i = 0; i < heads * (key ? args_.qk_dim : args_.v_dim) * bytes_; i += 64) V::prefetch(row + i);
+    while (lines > 0 && ahead_ < 2 * kAttentionBlock) {
+      const bool key = ahead_ / kRun % 2 == 0;
+      const char* row = (key ? keys_ : values_)[next + ahead_ / (2 * kRun) * kRun + ahead_ % kRun];
+      const int64_t bytes = row == nullptr ? 0 : item_.kv_head_count * (key ? args_.qk_dim : args_.v_dim) * bytes_;
+      for (; lines > 0 && offset_ < bytes; --lines, offset_ += 64) V::prefetch(row + offset_);
+      if (offset_ >= bytes) offset_ = 0, ++ahead_;
     }
   }
+  /// Lines of keys and values of a head and block: what to ask for in the time of one.
+  int64_t lines() const { return kAttentionBlock * (args_.qk_dim + args_.v_dim) * bytes_ / 64; }
 
  private:
   static int64_t dtype_size(DType dtype) { return dtype == DType::kF32 ? 4 : dtype == DType::kBF16 ? 2 : 1; }
@@ -187,7 +189,8 @@ class BlockRows {
   const AttentionItem& item_;
   int64_t bytes_;
   int64_t block_ = 0;
-  int64_t ahead_ = 0;              // rows of the next block that were asked for, keys and values in turn
+  int64_t offset_ = 0;             // bytes of row ahead_ that were asked for
+  int64_t ahead_ = 0;              // rows of the next block that were asked for
   const char** keys_ = nullptr;    // [2, 64]
   const char** values_ = nullptr;  // [2, 64]
   float* key_scales_ = nullptr;    // [64], of one head
@@ -247,20 +250,21 @@ void load_key_columns(const AttentionArgs& args, BlockRows<V>& rows, int head, c
   constexpr int64_t kWhole = V::kWidth * Kv::Words::kDepth;
   const int64_t dim = args.qk_dim, skip = head * dim, steps = words.key_steps;
   for (int64_t key = 0; key < kAttentionBlock; key += V::kWidth) {
-    rows.prefetch_some();
     const char* const* from = rows.keys() + key;
     const float* scales = rows.key_scales() + key;
     uint32_t* const out = words.keys + key;
     const auto row = [=](int64_t r) __attribute__((always_inline)) { return reinterpret_cast<const typename Kv::Kv*>(from[r]) + skip; };
     int64_t step = 0;
     if (from[V::kWidth - 1] != nullptr)  // those wanted are the first ones
-      for (; step < dim / kWhole * V::kWidth; step += V::kWidth)
+      for (; step < dim / kWhole * V::kWidth; step += V::kWidth) {
+        rows.prefetch_lines(V::kWidth / 2);
         transpose_square<V>(
             [=](int64_t r) __attribute__((always_inline)) {
               return Kv::load_words(row(r) + step * Kv::Words::kDepth, scales[r], kWhole, 0, V::kWidth);
             },
             [=](int64_t j, typename V::I v)
                 __attribute__((always_inline)) { V::store_words(out + (step + j) * kAttentionBlock, v, V::kWidth); });
+      }
     for (; step < steps; step += V::kWidth) {
       const int64_t n = least<V>(V::kWidth, steps - step);
       transpose_square<V>([=](int64_t r) { return from[r] == nullptr ? V::zero_words() : Kv::load_words(row(r), scales[r], dim, step, n); },
@@ -271,28 +275,38 @@ void load_key_columns(const AttentionArgs& args, BlockRows<V>& rows, int head, c
   }
 }
 
-/// `count` <= 32 columns of values, from one on, of one step.
-template <class V, class Kv>
-void load_value_columns(const char* const* from, const float* scales, int64_t skip, int64_t count, uint32_t* out) {
-  const typename Kv::Kv* keys[Kv::Words::kDepth];
-  for (int64_t i = 0; i < Kv::Words::kDepth; ++i)
-    keys[i] = from[i] == nullptr ? nullptr : reinterpret_cast<const typename Kv::Kv*>(from[i]) + skip;
-  Kv::store_values(out, keys, scales, count);
+/// 32 columns of values, or the last `count`, for the steps of keys [begin, end). kAll: every key is there.
+template <class V, class Kv, bool kAll>
+void load_value_panel(const char* const* from, const float* scales, KeyRange keys, int64_t skip, int64_t count, uint32_t* out,
+                      int64_t stride) {
+  constexpr int64_t kDepth = Kv::Words::kDepth;
+  for (int64_t key = keys.begin; key < keys.end; key += kDepth, out += stride) {
+    const typename Kv::Kv* p[kDepth];
+    for (int64_t i = 0; i < kDepth; ++i) {
+      p[i] = reinterpret_cast<const typename Kv::Kv*>(from[key + i]) + skip;
+      if (kAll && p[i] == nullptr) __builtin_unreachable();
+      if (!kAll && from[key + i] == nullptr) p[i] = nullptr;
+    }
+    Kv::store_values(out, p, scales + key, count);
+  }
 }
 
 template <class V, class Kv, bool kPrefetch>
 void load_values(const AttentionArgs& args, BlockRows<V>& rows, int head, const BlockWords<V>& words) {
-  constexpr int64_t kDepth = Kv::Words::kDepth;
+  constexpr int64_t kDepth = Kv::Words::kDepth, kKeys = 8;
   const int64_t dim = args.v_dim, stride = words.value_stride;
   const char* const* from = rows.values();
   const float* scales = rows.value_scales();
-  uint32_t* out = words.values + V::kWidth;
-  for (int64_t key = 0; key < kAttentionBlock; key += kDepth, out += stride) {
-    if (kPrefetch && key % 16 == 0) rows.prefetch_some();
+  const bool all = from[kAttentionBlock - 1] != nullptr;
+  for (int64_t key = 0; key < kAttentionBlock; key += kKeys) {
+    if (kPrefetch) rows.prefetch_lines(rows.lines() * 3 / 8 * kKeys / kAttentionBlock);
+    uint32_t* out = words.values + key / kDepth * stride + V::kWidth;
+    const KeyRange keys{key, key + kKeys};
     int64_t column = 0;
-    for (; column + kPanelRows <= dim; column += kPanelRows)
-      load_value_columns<V, Kv>(from + key, scales + key, head * dim + column, kPanelRows, out + column);
-    if (column < dim) load_value_columns<V, Kv>(from + key, scales + key, head * dim + column, dim - column, out + column);
+    for (; all && column + kPanelRows <= dim; column += kPanelRows)
+      load_value_panel<V, Kv, true>(from, scales, keys, head * dim + column, kPanelRows, out + column, stride);
+    for (; column < dim; column += kPanelRows)
+      load_value_panel<V, Kv, false>(from, scales, keys, head * dim + column, least<V>(kPanelRows, dim - column), out + column, stride);
   }
 }
 

@@ -73,10 +73,13 @@ class RowAttention {
                                                   .steps = words_.key_steps,
                                                   .out = scores_ + key,
                                                   .out_row = kAttentionBlock});
-    rows.prefetch_some();
+    rows.prefetch_lines(rows.lines() / 16 * count / item_.rows);
     float factor[kRows];
-    for (int64_t r = 0; r < count; ++r) factor[r] = soften(item_.seen_in_block(block, row + r, row + r), state + r, r);
-    rows.prefetch_some();
+    for (int64_t r = 0; r < count; ++r) {
+      rows.prefetch_lines(rows.lines() * 3 / 16 / item_.rows);
+      factor[r] = soften(item_.seen_in_block(block, row + r, row + r), state + r, r);
+    }
+    rows.prefetch_lines(rows.lines() / 16 * count / item_.rows);
     const int64_t step = range.begin / Words::kDepth;
     word_rows<V, Words, TileStart::kRowFactor, kRows>(count, 1 + (args_.v_dim + V::kWidth - 1) / V::kWidth,
                                                       {.x = weights_ + step,
@@ -88,7 +91,7 @@ class RowAttention {
                                                        .out = sums_ + state * words_.value_stride,
                                                        .out_row = words_.value_stride,
                                                        .factor = factor});
-    rows.prefetch_some();
+    rows.prefetch_lines(rows.lines() / 16 * count / item_.rows);
     if (words_.any_spoilt) add_spoilt(block, state, row, count);
   }
 

@@ -275,12 +275,13 @@ void load_key_columns(const AttentionArgs& args, BlockRows<V>& rows, int head, c
   }
 }
 
-/// 32 columns of values, or the last `count`, for the steps of keys [begin, end). kAll: every key is there.
+inline constexpr int64_t kPanelKeys = 8;
+
+/// 32 columns of values, or the last `count`, of kPanelKeys keys. kAll: every key is there.
 template <class V, class Kv, bool kAll>
-void load_value_panel(const char* const* from, const float* scales, KeyRange keys, int64_t skip, int64_t count, uint32_t* out,
-                      int64_t stride) {
+void load_value_panel(const char* const* from, const float* scales, int64_t skip, int64_t count, uint32_t* out, int64_t stride) {
   constexpr int64_t kDepth = Kv::Words::kDepth;
-  for (int64_t key = keys.begin; key < keys.end; key += kDepth, out += stride) {
+  for (int64_t key = 0; key < kPanelKeys; key += kDepth, out += stride) {
     const typename Kv::Kv* p[kDepth];
     for (int64_t i = 0; i < kDepth; ++i) {
       p[i] = reinterpret_cast<const typename Kv::Kv*>(from[key + i]) + skip;
@@ -293,20 +294,18 @@ void load_value_panel(const char* const* from, const float* scales, KeyRange key
 
 template <class V, class Kv, bool kPrefetch>
 void load_values(const AttentionArgs& args, BlockRows<V>& rows, int head, const BlockWords<V>& words) {
-  constexpr int64_t kDepth = Kv::Words::kDepth, kKeys = 8;
   const int64_t dim = args.v_dim, stride = words.value_stride;
-  const char* const* from = rows.values();
-  const float* scales = rows.value_scales();
-  const bool all = from[kAttentionBlock - 1] != nullptr;
-  for (int64_t key = 0; key < kAttentionBlock; key += kKeys) {
-    if (kPrefetch) rows.prefetch_lines(rows.lines() * 3 / 8 * kKeys / kAttentionBlock);
-    uint32_t* out = words.values + key / kDepth * stride + V::kWidth;
-    const KeyRange keys{key, key + kKeys};
+  const bool all = rows.values()[kAttentionBlock - 1] != nullptr;
+  for (int64_t key = 0; key < kAttentionBlock; key += kPanelKeys) {
+    if (kPrefetch) rows.prefetch_lines(rows.lines() * 3 / 8 * kPanelKeys / kAttentionBlock);
+    const char* const* from = rows.values() + key;
+    const float* scales = rows.value_scales() + key;
+    uint32_t* out = words.values + key / Kv::Words::kDepth * stride + V::kWidth;
     int64_t column = 0;
     for (; all && column + kPanelRows <= dim; column += kPanelRows)
-      load_value_panel<V, Kv, true>(from, scales, keys, head * dim + column, kPanelRows, out + column, stride);
+      load_value_panel<V, Kv, true>(from, scales, head * dim + column, kPanelRows, out + column, stride);
     for (; column < dim; column += kPanelRows)
-      load_value_panel<V, Kv, false>(from, scales, keys, head * dim + column, least<V>(kPanelRows, dim - column), out + column, stride);
+      load_value_panel<V, Kv, false>(from, scales, head * dim + column, least<V>(kPanelRows, dim - column), out + column, stride);
   }
 }
 

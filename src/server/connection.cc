@@ -352,6 +352,7 @@ asio::awaitable<void> Connection::run() {
   const auto self = shared_from_this();
   error_code ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
+  if (const int most = shared_.limits.send_bytes; most > 0) socket_.set_option(tcp::socket::send_buffer_size(most), ignored);
   socket_.non_blocking(true, ignored);
   while (co_await serve_one()) {
   }

@@ -18,6 +18,7 @@ struct HttpLimits {
   double body_seconds = 60;
   double idle_seconds = 75;   // between requests of a connection
   double write_seconds = 30;  // for the client to take 64 KB
+  int send_bytes = 0;         // that the system holds of answers which a client does not take yet; 0: as many as it likes
 };
 
 class HttpHandler {

@@ -87,10 +87,11 @@ bool listens(int port) {
   return accepted;
 }
 
-Connection::Connection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+Connection::Connection(int port, int receive_bytes) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
   const timeval patience{.tv_sec = 10, .tv_usec = 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (receive_bytes > 0) setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
   EXPECT_TRUE(connected(socket_, port));
 }
 

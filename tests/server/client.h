@@ -32,7 +32,8 @@ bool listens(int port);
 /// One connection to a port of this machine. Reads give up after ten seconds.
 class Connection {
  public:
-  explicit Connection(int port);
+  /// `receive_bytes`: what the system may hold of what nobody reads; 0: as it likes.
+  explicit Connection(int port, int receive_bytes = 0);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -224,10 +224,11 @@ TEST(Connections, BeyondTheLimitAreTurnedAway) {
 TEST(Connections, ReadersThatStopReadingAreCancelled) {
   const ToyFolder toy;
   server::ServerOptions options;
-  options.limits.write_seconds = 0.2;
+  options.limits.write_seconds = 0.05;
+  options.limits.send_bytes = 4096;
   LiveServer live(toy.options(), options);
-  Connection deaf(live.port());
-  // Cumulative texts and ids grow far beyond what the sockets buffer.
+  Connection deaf(live.port(), 4096);
+  // Far more than the sockets may hold, long before the last token.
   deaf.send(post_text("/generate", R"({"input_ids":[1],"stream":true,"sampling_params":{"max_new_tokens":9000,"ignore_eos":true}})"));
   EXPECT_TRUE(live.eventually([](const EngineStats& s) { return s.aborted == 1 && s.running == 0; }));
   live.expect_at_rest();

@@ -53,7 +53,8 @@ void add_topology_options(CLI::App& command, EngineOptions& options, const char*
   command.add_option_function<std::string>(
       "--pp-layer-partition", [&topology](const std::string& text) { topology.pp_layer_partition = layer_counts(text); },
       "layers of each stage: 5,6,5 (default: even)");
-  command.add_option("--boundary-plan", options.boundary_plan, "fused | reference (sum, addition, norm and rounding one after the other); same bits");
+  command.add_option("--boundary-plan", options.boundary_plan,
+                     "fused | reference (sum, addition, norm and rounding one after the other); same bits");
   command.add_option("--boundary-rows", options.boundary_rows, "auto | replicated | scattered: the residual between ranks; same bits");
   command.add_option("--dp-padding", options.dp_padding, "auto | padded | ragged: rows of --dp-attention groups; same bits");
   command.add_option("--dist-timeout", options.dist_timeout, "seconds after which a rank that waits for another one gives up");

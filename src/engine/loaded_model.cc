@@ -80,11 +80,13 @@ std::string weights_text(const EngineInfo& info) {
 }
 
 /// What ranks must have in common.
-std::string identity(const EngineInfo& info) {
+std::string identity(const EngineOptions& options, const EngineInfo& info) {
   std::string stages;
   for (const int layers : info.topology.pp_layer_partition) stages += cat(" ", layers);
   return cat(info.model, ", ", info.architecture, ", ", weights_text(info), ", KV ", torch_dtype_name(info.kv_dtype), ", ",
-             isa_name(info.isa), ", ", ranks_text(info.topology), "layers", stages);
+             isa_name(info.isa), ", ", ranks_text(info.topology), "layers", stages, ", --boundary-plan ", options.boundary_plan,
+             ", --act-quant ", options.act_quant, options.quantization_ignore.empty() ? "" : ", --quantization-ignore ",
+             options.quantization_ignore);
 }
 
 /// Sums over all ranks; those of other processes are planned again for it.
@@ -190,7 +192,7 @@ Result<LoadedModel> load_model(const EngineOptions& options, const LoadProgress&
   LAMINA_ASSIGN(out.set, open_ranks(options));
   Plans plans;
   LAMINA_TRY(agree(out.set, prepare(options, out, plans)));
-  LAMINA_TRY(agree_on_build(out.set, identity(out.info)));
+  LAMINA_TRY(agree_on_build(out.set, identity(options, out.info)));
   int32_t& pages = plans.memory.front().pages;
   if (out.set.world) pages = checked_cast<int32_t>(out.set.world->all_min(pages));
   out.info.memory = plans.memory.front();

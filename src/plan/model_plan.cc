@@ -127,7 +127,8 @@ Status audit_whole(const PlanOptions& options, ModelSource& source, const Weight
   add_kv_scales(source, layers, *whole.params);
   source.report =
       source.checkpoint ? audit(*source.checkpoint, *whole.params, whole.model->names()) : AuditReport{.mixed = whole.params->faults()};
-  return {};
+  const bool tied = source.checkpoint && source.config.tie_word_embeddings && source.report.clean();
+  return tied ? check_tied_head(*source.checkpoint, whole.model->names()) : Status();
 }
 
 }  // namespace
@@ -196,7 +197,6 @@ Result<ModelPlan> make_model_plan(const PlanOptions& options, bool with_files) {
 Status load_weights(const ModelPlan& plan, ThreadTeam& team, const LoadProgress& progress) {
   const ModelSource& source = *plan.source;
   if (!source.checkpoint) return execute_dummy(plan.load, team);
-  if (source.config.tie_word_embeddings && plan.rank == 0) LAMINA_TRY(check_tied_head(*source.checkpoint, plan.built.model->names()));
   LAMINA_TRY(execute_load(plan.load, *source.checkpoint, team, progress));
   return plan.kv_scales ? plan.kv_scales->complete() : Status();
 }

@@ -70,7 +70,7 @@ struct Sorted {
   std::vector<const TensorInfo*> in_order;  // of their files
   std::set<const TensorInfo*> quantised;
   std::set<const TensorInfo*> left_out;    // the head that repeats an embedding which is quantised
-  std::vector<std::string> plain_modules;  // with matrices that no layer of the model has
+  std::vector<std::string> plain_modules;  // with matrices, ignored or of no layer of the model, by name
 };
 
 Sorted sort_tensors(const ModelPlan& plan) {
@@ -85,31 +85,26 @@ Sorted sort_tensors(const ModelPlan& plan) {
       out.quantised, [&](const TensorInfo* tensor) { return names.rename(tensor->name) == "model.embed_tokens.weight"; });
   for (const AuditReport::Skipped& skipped : plan.source->report.skipped) {
     const TensorInfo* const tensor = checkpoint.find(skipped.tensor);
-    const bool is_head = names.rename(tensor->name).starts_with("lm_head.");
-    if (is_head && embedding) {
-      out.left_out.insert(tensor);
-    } else if (tensor->shape.size() == 2 && tensor->name.ends_with(".weight")) {
-      out.plain_modules.push_back(tensor->name.substr(0, tensor->name.rfind('.')));
+    if (embedding && names.rename(tensor->name).starts_with("lm_head.")) out.left_out.insert(tensor);
+  }
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    out.in_order.push_back(&tensor);
+    if (out.quantised.contains(&tensor) || out.left_out.contains(&tensor)) continue;
+    if (tensor.shape.size() == 2 && tensor.name.ends_with(".weight")) {
+      out.plain_modules.push_back(tensor.name.substr(0, tensor.name.rfind('.')));
     }
   }
-  for (const TensorInfo& tensor : checkpoint.tensors()) out.in_order.push_back(&tensor);
+  std::ranges::sort(out.plain_modules);
   std::ranges::sort(out.in_order, {}, [](const TensorInfo* t) { return std::pair(t->file, t->begin); });
   return out;
 }
 
-/// As --quantization-ignore has it.
-std::string text_of(const ModulePattern& pattern) {
-  return pattern.kind == ModulePattern::Kind::kRegex ? cat("re:", pattern.text) : pattern.text;
-}
-
+/// The modules that stay plain are named one by one, as the files name them: patterns mean different things to different readers.
 Result<Json> make_config(const ModelPlan& plan, const QuantisePreset& preset, const Sorted& tensors, const std::string& path) {
   LAMINA_ASSIGN(Json config, read_json_object(path));
-  std::vector<std::string> ignore;
-  for (const ModulePattern& pattern : preset.ignore) ignore.push_back(text_of(pattern));
-  ignore.insert(ignore.end(), tensors.plain_modules.begin(), tensors.plain_modules.end());
   // Without it the type is that of the first float tensor by name, which may be one of scales now.
   if (!plan.source->config.dtype) config.set("torch_dtype", torch_dtype_name(plan.source->dtype));
-  config.set("quantization_config", compressed_tensors_block(preset.scheme, ignore));
+  config.set("quantization_config", compressed_tensors_block(preset.scheme, tensors.plain_modules));
   return config;
 }
 
@@ -125,6 +120,15 @@ Status copy_files(const std::string& model, OutFolder& out, QuantizeReport& repo
     out.add(name);
     fs::copy_file(path, out.file(name), fault);
     LAMINA_TRY(failed("copy", path, fault));
+  }
+  return {};
+}
+
+/// A tensor of the source may have the name of a scale.
+Status check_names(const std::vector<NewTensor>& tensors) {
+  std::set<std::string_view> names;
+  for (const NewTensor& tensor : tensors) {
+    if (!names.insert(tensor.name).second) return error("tensor ", tensor.name, ": its name is needed for what another one becomes");
   }
   return {};
 }
@@ -159,6 +163,7 @@ Result<QuantizeReport> quantize_checkpoint(const QuantizeOptions& options, Threa
       ++report.copied;
     }
   }
+  LAMINA_TRY(check_names(exported.tensors()));
   LAMINA_ASSIGN(const Json config, make_config(plan, preset, tensors, cat(model, "/", kConfig)));
 
   LAMINA_ASSIGN(OutFolder out, OutFolder::create(options.out, model));

@@ -117,7 +117,8 @@ class Auditor {
   bool is_idle_bias(const TensorInfo& tensor) const {
     constexpr int64_t kLongest = int64_t{1} << 24;
     if (!tensor.name.ends_with(".bias") || tensor.elements() > kLongest) return false;
-    if (!modules_.contains(module_of(names_.rename(tensor.name))) && !modules_.contains(module_of(tensor.name))) return false;
+    const auto has_module = [this](const std::string& name) { return modules_.contains(module_of(name)); };
+    if (!has_module(names_.rename(tensor.name)) && !has_module(tensor.name) && !names_.skip_reason(tensor.name, has_module)) return false;
     return std::ranges::all_of(checkpoint_.data(tensor), [](uint8_t byte) { return byte == 0; });
   }
 

@@ -128,7 +128,7 @@ Status TensorExport::write(SafetensorsWriter& writer, ThreadTeam& team, const Lo
       const Task& task = tasks[i];
       Status written = task.job->quantised ? quantise_rows(task, writer) : copy_bytes(task, writer);
       const Range range = source_range(task);
-      checkpoint_.file(task.job->source->file).drop(task.job->source->begin + range.begin, range.length);
+      drop_consumed(checkpoint_.file(task.job->source->file), task.job->source->begin + range.begin, range.length);
       done += range.length;
       if (thread == 0 && progress) progress(done, total);
       const std::lock_guard lock(mutex);

@@ -12,8 +12,6 @@ namespace lamina {
 namespace {
 
 constexpr size_t kTaskBytes = size_t{4} << 20;
-// A page fault maps up to this much around itself (Linux fault_around_bytes), also what a neighbour has dropped already.
-constexpr uint64_t kFaultAround = uint64_t{64} << 10;
 
 /// Rows that one thread fills: whole grains of one parameter.
 struct Task {
@@ -138,8 +136,7 @@ class Reader {
                                        .first_row = piece.source_row,
                                        .first_col = piece.source_col,
                                        .tensor = tensor.name});
-    const uint64_t begin = range.begin - std::min(range.begin, kFaultAround);
-    file.drop(begin, range.begin + range.length + kFaultAround - begin);
+    drop_consumed(file, range.begin, range.length);
   }
 
   const Checkpoint& checkpoint_;
@@ -206,6 +203,13 @@ DiskRect source_rect(const Param& param, const LoadPiece& piece) {
 }
 
 int64_t disk_stride(const TensorInfo& tensor) { return tensor.shape.size() < 2 ? 1 : tensor.shape[1]; }
+
+void drop_consumed(const MappedFile& file, uint64_t begin, uint64_t length) {
+  // A page fault maps up to this much around itself (Linux fault_around_bytes), also what a neighbour has dropped already.
+  constexpr uint64_t kFaultAround = uint64_t{64} << 10;
+  const uint64_t from = begin - std::min(begin, kFaultAround);
+  file.drop(from, begin + length + kFaultAround - from);
+}
 
 Status check_unchanged(const Checkpoint& checkpoint) {
   for (int i = 0; i < checkpoint.file_count(); ++i) {

@@ -89,6 +89,8 @@ Result<LoadPlan> plan_dummy(ParamList& params, DType dtype);
 
 /// An error when a file has another size than when it was mapped: a read beyond the end of one that shrank would kill the process.
 Status check_unchanged(const Checkpoint& checkpoint);
+/// Gives back the pages of bytes that were read, and those that reading them mapped around them.
+void drop_consumed(const MappedFile& file, uint64_t begin, uint64_t length);
 /// An error, naming both numbers, when `needed` bytes of weights exceed what is available.
 Status check_weights_fit(size_t needed, uint64_t available);
 

@@ -39,6 +39,7 @@ Status check_tied_head(const Checkpoint& checkpoint, const NameMap& names) {
     if (name.starts_with(kEmbedding)) embedding.emplace(name.substr(kEmbedding.size()), &tensor);
   }
   for (const auto& [leaf, own] : head) {
+    if (leaf == "bias" && std::ranges::all_of(checkpoint.data(*own), [](uint8_t byte) { return byte == 0; })) continue;
     const auto found = embedding.find(leaf);
     if (found == embedding.end()) return error("the config ties the head to the embedding, which has no ", leaf, " as ", own->name, " is");
     const TensorInfo* const shared = found->second;

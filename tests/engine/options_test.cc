@@ -85,8 +85,10 @@ TEST(EngineOptions, QuantisingWhatIsQuantisedOrIgnoringWhatIsNotThereIsRefused) 
       {
           {[](EngineOptions& o) { o.json_model_override_args = R"({"quantization_config": {"quant_method": "fp8"}})"; },
            {"--quantization int4", "quantised already (fp8", "config.json"}},
-          {[](EngineOptions& o) { o.quantization_ignore = "model.norm,model.layers.7.mlp.down_proj"; },
+          {[](EngineOptions& o) { o.quantization_ignore = "model.layers.0.mlp.down_proj,model.layers.7.mlp.down_proj"; },
            {"--quantization-ignore: model.layers.7.mlp.down_proj matches no module"}},
+          {[](EngineOptions& o) { o.quantization_ignore = "model.norm"; },
+           {"--quantization-ignore: model.norm matches no module with a matrix"}},
           {[](EngineOptions& o) { o.quantization_ignore = "re:.*q_proj"; }, {"self_attn.qkv_proj", "q_proj is plain, k_proj is "}},
       },
       [](EngineOptions o) -> Status {

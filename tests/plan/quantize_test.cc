@@ -106,8 +106,17 @@ TEST(QuantizeCheckpoint, ConfigKeepsItsKeysAndSaysTheTypeThatScalesWouldHide) {
   const Json config = config_of(out.path());
   EXPECT_EQ(config.find("of_my_own")->as_double(), 1e-5);
   EXPECT_EQ(config.find("torch_dtype")->as_string(), "float32");
-  EXPECT_EQ(config.find("quantization_config")->find("ignore")->dump(), R"(["lm_head","re:.*down_proj"])");
+  EXPECT_EQ(config.find("quantization_config")->find("ignore")->dump(),
+            R"(["lm_head","model.layers.0.mlp.down_proj","model.layers.1.mlp.down_proj"])");
   EXPECT_EQ(Checkpoint::open(out.path())->find("lm_head.weight")->dtype, DType::kF32);
+}
+
+TEST(QuantizeCheckpoint, ANameThatAScaleNeedsIsRefused) {
+  const TempFolder model, out;
+  ToyModel toy = fixture::toy_model();
+  toy.tensors["model.layers.0.mlp.down_proj.weight_scale"] = {"F32", {0}, ""};
+  toy.write(model);
+  EXPECT_THAT(fault(request(model, out.path())), HasSubstr("down_proj.weight_scale: its name is needed"));
 }
 
 /// The toy as the language model of a wrapper with a vision tower.

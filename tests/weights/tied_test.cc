@@ -29,6 +29,15 @@ TEST(TiedHead, AbsentOrEqualHeadsAreSilent) {
   EXPECT_EQ(outcome.log, "");
 }
 
+TEST(TiedHead, ABiasOfZerosIsNone) {
+  fixture::Tensors tensors = toy::tensors();
+  tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
+  tensors["lm_head.bias"] = {"F32", {259}, std::string(259 * 4, '\0')};
+  EXPECT_TRUE(check(tensors).status.ok());
+  tensors["lm_head.bias"].bytes.back() = 1;
+  EXPECT_THAT(check(tensors).status.error().message, testing::HasSubstr("lm_head.bias"));
+}
+
 TEST(TiedHead, ADifferentHeadIsOneWarningWithBothNames) {
   fixture::Tensors tensors = toy::tensors();
   fixture::Tensor last_byte = tensors["model.embed_tokens.weight"];

@@ -175,9 +175,11 @@ QuantConfig::Module quant_module(const std::string& own, const std::string& fuse
 
 Status check_matched(const std::vector<ModulePattern>& patterns, const ParamList& params, std::string_view flag) {
   for (const ModulePattern& pattern : patterns) {
-    if (std::ranges::any_of(params.all(), [&](const auto& param) { return matches_any(pattern, *param); })) continue;
-    return error(flag, ": ", pattern.kind == ModulePattern::Kind::kRegex ? "re:" : "", pattern.text,
-                 " matches no module of the model (allowed: whole names as in the checkpoint, \"re:\" and a regular expression)");
+    if (std::ranges::any_of(params.all(), [&](const auto& param) { return !param->is_vector() && matches_any(pattern, *param); })) continue;
+    return error(
+        flag, ": ", pattern.kind == ModulePattern::Kind::kRegex ? "re:" : "", pattern.text,
+        " matches no module with a matrix (allowed: whole names of modules as in the checkpoint, of a tied head that of its embedding, "
+        "and \"re:\" with a regular expression)");
   }
   return {};
 }

@@ -12,7 +12,7 @@ import { compareServing } from './serving.mjs';
 import { startSession } from './session.mjs';
 
 const SHAPES = { '1b': 'tests/configs/llama-3.2-1b', 'qwen3-0.6b': 'tests/configs/qwen3-0.6b' };
-const FORMATS = { bf16: 'bf16', int8: 'q8_0', int4: 'q4_0' }; // ours: the peer's of the same bits
+const FORMATS = { bf16: 'bf16', int8: 'q8_0', int4: 'q4_0' }; // ours: the peer's nearest
 const OUT = 'build/bench-peers';
 const MODELS = 'build/bench-models';
 
@@ -64,6 +64,7 @@ function makeModels(build, shape) {
   const config = fs.readFileSync(`${SHAPES[shape]}/config.json`, 'utf8');
   if (fs.existsSync(mark) && fs.readFileSync(mark, 'utf8') === config) return folder;
   say(`making ${folder}`);
+  fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
   execFileSync(`${build}/make_bench_models`, [SHAPES[shape], folder], { stdio: 'inherit' });
   fs.writeFileSync(mark, config);

@@ -65,8 +65,9 @@ Result<DecodeRate> decode_rate(Engine& engine, const DecodeShape& shape) {
     full_until = std::min(full_until, request.times.back());
     rate.cached += request.cached;
   }
-  const auto steps =
-      static_cast<double>(std::max<int64_t>(1, std::ranges::count_if(last->times, [&](double t) { return t <= full_until; }) - 1));
+  const auto full = std::ranges::count_if(last->times, [&](double t) { return t <= full_until; });
+  if (full < 2) return error("the ", shape.batch, " requests never decoded together: ", shape.tokens, " tokens each are too few");
+  const auto steps = static_cast<double>(full - 1);
   const double seconds = last->times[static_cast<size_t>(steps)] - last->times.front();
   rate.tokens_per_second = shape.batch * steps / seconds;
   rate.context = shape.context + steps / 2;

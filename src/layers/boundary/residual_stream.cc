@@ -139,7 +139,7 @@ Activation ResidualStream::read_fused(ForwardContext& ctx, const BoundaryPlan& p
     for (int a = 0; a < attn.size; ++a) {
       if (a == attn.rank) continue;
       const F32View there = part(window(peers, first_attn + a).residual, held.begin, own);
-      std::memcpy(there.data, part(residual_, held.begin, own).data, bytes_of(there).size());
+      if (own.count > 0) std::memcpy(there.data, part(residual_, held.begin, own).data, bytes_of(there).size());
     }
   }
   const int64_t row = residual_.cols * static_cast<int64_t>(sizeof(float));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <mutex>
 
 #include "base/strings.h"
@@ -87,30 +86,26 @@ Status TensorExport::quantise_rows(const Task& task, SafetensorsWriter& writer) 
   const TensorInfo& source = *task.job->source;
   const int64_t rows = task.end - task.begin, cols = source.shape[1];
   const kernels::WeightQuant rule = quantising_rule(scheme_);
-  const auto elements = static_cast<size_t>(rows * cols), row = static_cast<size_t>(task.begin);
+  const auto row = static_cast<size_t>(task.begin);
   const Range range = source_range(task);
-  std::vector<float> values(elements), scales(static_cast<size_t>(rows * rule.groups(cols)));
-  std::vector<uint8_t> codes(elements);
   const SourceRows from{.data = checkpoint_.data(source).data() + range.begin,
                         .dtype = source.dtype,
                         .rows = rows,
                         .cols = cols,
                         .stride = cols,
                         .count = rows};
-  widen_rows(from, 0, rows, 0, cols, values.data());
-  kernels::quantise_weights(kernels_, rule, {values.data(), rows, cols}, codes.data(), {scales.data(), rows, rule.groups(cols)});
-  for (size_t i = 0; i < scales.size(); ++i) {
-    if (std::isfinite(scales[i])) continue;
-    return error(source.name, ": row ", task.begin + static_cast<int64_t>(i) / rule.groups(cols), " holds NaN or an infinity");
+  RowQuantiser made(kernels_, rule, rows, cols);
+  if (const std::optional<int64_t> bad = made.quantise(from, 0, rows, 0)) {
+    return error(source.name, ": row ", task.begin + *bad, " holds NaN or an infinity");
   }
   const size_t first = task.job->first;
   if (rule.scale_dtype == DType::kF32) {
-    LAMINA_TRY(writer.write(first, row * static_cast<size_t>(cols), codes));
-    return writer.write(first + 1, row * sizeof(float), bytes_of(scales));
+    LAMINA_TRY(writer.write(first, row * static_cast<size_t>(cols), made.codes()));
+    return writer.write(first + 1, row * sizeof(float), bytes_of(made.scales()));
   }
-  std::vector<uint16_t> short_scales(scales.size());
-  std::ranges::transform(scales, short_scales.begin(), f32_to_bf16);
-  LAMINA_TRY(writer.write(first, row * static_cast<size_t>(cols) / 2, bytes_of(pack_nibbles(codes))));
+  std::vector<uint16_t> short_scales(made.scales().size());
+  std::ranges::transform(made.scales(), short_scales.begin(), f32_to_bf16);
+  LAMINA_TRY(writer.write(first, row * static_cast<size_t>(cols) / 2, bytes_of(pack_nibbles(made.codes()))));
   LAMINA_TRY(writer.write(first + 1, row * static_cast<size_t>(rule.groups(cols)) * 2, bytes_of(short_scales)));
   return writer.write(first + 2, 0, bytes_of(source.shape));
 }

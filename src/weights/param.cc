@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "weights/store_parts.h"
 
 namespace lamina {
 
@@ -91,17 +92,6 @@ Result<std::vector<int64_t>> shape_of(const Param& param, F extent) {
   return shape;
 }
 
-float to_f32(const uint8_t* element, DType dtype) {
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, element, sizeof(value));
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, element, sizeof(bits));
-  return dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
-}
-
 }  // namespace
 
 Result<std::vector<int64_t>> Param::local_shape() const {
@@ -138,12 +128,6 @@ const Param* ParamList::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : found->second;
 }
 
-namespace {
-
-size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
-
 size_t ParamList::bytes() const {
   size_t total = 0;
   for (const auto& param : params_) total += whole_lines(param->store->bytes());
@@ -177,7 +161,7 @@ void VectorStore::put(int64_t row, const SourceRows& source) {
   LAMINA_CHECK(row >= 0 && row + source.rows <= size_ && source.cols == 1, "rows outside the vector");
   const auto* from = static_cast<const uint8_t*>(source.data);
   const int64_t step = source.stride * dtype_bytes(source.dtype);
-  for (int64_t i = 0; i < source.rows; ++i) data_[row + i] = to_f32(from + i * step, source.dtype);
+  for (int64_t i = 0; i < source.rows; ++i) data_[row + i] = element_f32(from + i * step, source.dtype);
 }
 
 }  // namespace lamina

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 #include "base/strings.h"
 #include "kernels/float8.h"
 #include "weights/format/coded_state.h"
+#include "weights/store_parts.h"
 
 namespace lamina {
 
@@ -15,21 +15,12 @@ namespace {
 
 using Axis = DiskDim::Axis;
 
-size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// An element of a tensor of scales; NaN for what is none.
 float scale_at(const SourceRows& source, int64_t row, int64_t col) {
   const auto* element = static_cast<const uint8_t*>(source.data) + (row * source.stride + col) * dtype_bytes(source.dtype);
   if (source.dtype == DType::kF8E4M3) return kernels::e4m3_to_f32(*element);
   if (source.dtype == DType::kU8 || source.dtype == DType::kF8E8M0) return *element == 255 ? NAN : std::ldexp(1.0F, *element - 127);
-  if (source.dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, element, sizeof(value));
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, element, sizeof(bits));
-  return source.dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+  return element_f32(element, source.dtype);
 }
 
 int64_t integer_at(const SourceRows& source, int64_t index) {
@@ -60,15 +51,11 @@ class CodedStore : public ParamStore {
   int64_t row_grain() const override {
     return state_->sections.size() == 1 ? kernels::kPanelRows : std::max<int64_t>(1, state_->local_rows());
   }
-  Status finish() override { return fault_ ? Status(*fault_) : Status(); }
+  Status finish() override { return fault_.status(); }
   DummyBits dummy() const override { return tensor_.dummy; }
 
  protected:
-  /// Keeps the least message, so that every run tells the same one.
-  void refuse(Error fault) {
-    const std::lock_guard lock(mutex_);
-    if (!fault_ || fault.message < fault_->message) fault_ = std::move(fault);
-  }
+  void refuse(Error fault) { fault_.add(std::move(fault)); }
   /// A scale of matrix row `row` (counted from source.first_row) in unit `unit` of the columns.
   float scale(const SourceRows& source, int64_t row, int64_t unit) const {
     int64_t index[2] = {0, 0};
@@ -85,8 +72,7 @@ class CodedStore : public ParamStore {
   std::vector<DType> sources_;
 
  private:
-  std::mutex mutex_;
-  std::optional<Error> fault_;
+  LeastFault fault_;
 };
 
 /// A store whose memory the sections share out, whole cache lines each.

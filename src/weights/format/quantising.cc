@@ -1,18 +1,16 @@
 #include "weights/format/quantising.h"
 
 #include <cmath>
-#include <mutex>
 
 #include "base/strings.h"
 #include "weights/format/coded_state.h"
+#include "weights/store_parts.h"
 
 namespace lamina {
 
 namespace {
 
 constexpr int64_t kRowsAtOnce = 8;
-
-size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 template <class T, class ToF32>
 void widen(const uint8_t* from, int64_t count, float* out, ToF32 to_f32) {
@@ -64,23 +62,17 @@ class QuantisingStore final : public ParamStore {
   void put(int64_t row, const SourceRows& source) override {
     const kernels::CodedMatrix& matrix = state_->sections.front().matrix;
     const int64_t width = end_col_ - first_col_, most = std::min(kRowsAtOnce, source.count);
-    std::vector<float> values(static_cast<size_t>(most * width)), scales(static_cast<size_t>(most * matrix.runs));
-    std::vector<uint8_t> codes(values.size());
+    RowQuantiser rows(kernels_, rule_, most, width);
     for (int64_t r = 0; r < source.count; r += kRowsAtOnce) {
       const int64_t count = std::min(kRowsAtOnce, source.count - r);
-      widen_rows(source, r, count, first_col_, width, values.data());
-      kernels::quantise_weights(kernels_, rule_, ConstF32View(values.data(), count, width), codes.data(),
-                                F32View(scales.data(), count, matrix.runs));
-      if (!std::all_of(scales.begin(), scales.begin() + count * matrix.runs, [](float scale) { return std::isfinite(scale); })) {
-        return refuse(error(source.tensor, ": holds NaN or an infinity"));
-      }
-      kernels::pack_codes(matrix, row + r, count, codes.data() + state_->cols.begin - first_col_, width);
-      kernels::pack_scales(matrix, row + r, count, scales.data(), matrix.runs);
+      if (rows.quantise(source, r, count, first_col_)) return fault_.add(error(source.tensor, ": holds NaN or an infinity"));
+      kernels::pack_codes(matrix, row + r, count, rows.codes().data() + state_->cols.begin - first_col_, width);
+      kernels::pack_scales(matrix, row + r, count, rows.scales().data(), matrix.runs);
     }
   }
 
   Status finish() override {
-    if (fault_) return *fault_;
+    LAMINA_TRY(fault_.status());
     return state_->options.scratch->reserve();
   }
 
@@ -88,19 +80,13 @@ class QuantisingStore final : public ParamStore {
   const char* code_word() const {
     return rule_.code == kernels::Code::kInt8 ? "int8" : rule_.code == kernels::Code::kInt4 ? "int4" : "fp8";
   }
-  /// Keeps the least message, so that every run tells the same one.
-  void refuse(Error fault) {
-    const std::lock_guard lock(mutex_);
-    if (!fault_ || fault.message < fault_->message) fault_ = std::move(fault);
-  }
 
   std::shared_ptr<CodedState> state_;  // of one section: no part has inputs of its own
   const kernels::Kernels& kernels_;
   kernels::WeightQuant rule_;
   int64_t first_col_ = 0, end_col_ = 0;
   std::vector<DType> sources_;
-  std::mutex mutex_;
-  std::optional<Error> fault_;
+  LeastFault fault_;
 };
 
 bool is_last(std::string_view name, std::string_view component) {
@@ -153,6 +139,23 @@ void widen_rows(const SourceRows& source, int64_t row, int64_t count, int64_t co
       widen<uint16_t>(from, cols, out, f16_to_f32);
     }
   }
+}
+
+RowQuantiser::RowQuantiser(const kernels::Kernels& kernels, const kernels::WeightQuant& rule, int64_t rows, int64_t cols)
+    : kernels_(kernels),
+      rule_(rule),
+      cols_(cols),
+      values_(static_cast<size_t>(rows * cols)),
+      scales_(static_cast<size_t>(rows * rule.groups(cols))),
+      codes_(values_.size()) {}
+
+std::optional<int64_t> RowQuantiser::quantise(const SourceRows& source, int64_t row, int64_t count, int64_t col) {
+  const int64_t groups = rule_.groups(cols_);
+  widen_rows(source, row, count, col, cols_, values_.data());
+  kernels::quantise_weights(kernels_, rule_, {values_.data(), count, cols_}, codes_.data(), {scales_.data(), count, groups});
+  const auto end = scales_.begin() + count * groups;
+  const auto bad = std::find_if_not(scales_.begin(), end, [](float scale) { return std::isfinite(scale); });
+  return bad == end ? std::nullopt : std::optional((bad - scales_.begin()) / groups);
 }
 
 Result<std::unique_ptr<LinearWeights>> create_quantising(const LinearShape& shape, const QuantScheme& scheme, const PublishedLayout& layout,

@@ -4,7 +4,7 @@ set -euo pipefail
 
 session() { printf '%s\n' "$@" | "$LAMINA_BIN" bench models/demo --session --max-total-tokens 2048; }
 
-decode='{"what":"decode","context":80,"batch":2,"tokens":4}'
+decode='{"what":"decode","context":80,"batch":2,"tokens":128}'
 session '{"what":"prefill","tokens":40}' "$decode" "$decode" '{"what":"memory"}' 2>/dev/null | python3 -c '
 import json, sys
 

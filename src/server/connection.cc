@@ -39,6 +39,7 @@ constexpr size_t kPipelinedBytes = size_t{64} << 10;          // read ahead of a
 constexpr size_t kWriteBytes = size_t{64} << 10;
 constexpr size_t kDiscardedBytes = size_t{64} << 20;  // of a refused body, so that the client reads the refusal and not a reset
 constexpr double kDiscardSeconds = 5;
+constexpr double kInterruptSeconds = 0.02;
 
 std::chrono::steady_clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -108,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> wait_for_wake();
 
   void arm(double seconds);
+  void interrupt_after(double seconds, int turn);
   void disarm();
   /// Looks after the client while its answer is computed.
   void watch();
@@ -161,12 +163,18 @@ asio::awaitable<void> Connection::wait_for_wake() {
 
 void Connection::arm(double seconds) {
   timed_out_ = false;
+  interrupt_after(seconds, ++deadline_turn_);
+}
+
+/// A cancel between two parts of one read or write meets neither, so it is repeated until disarm().
+void Connection::interrupt_after(double seconds, int turn) {
   deadline_.expires_after(as_duration(seconds));
-  deadline_.async_wait([self = shared_from_this(), turn = ++deadline_turn_](const error_code& ec) {
+  deadline_.async_wait([self = shared_from_this(), turn](const error_code& ec) {
     if (ec || turn != self->deadline_turn_) return;
     self->timed_out_ = true;
     error_code ignored;
     self->socket_.cancel(ignored);
+    self->interrupt_after(kInterruptSeconds, turn);
   });
 }
 
@@ -276,7 +284,7 @@ asio::awaitable<bool> Connection::deliver(PendingReply& reply, const HttpRequest
     if (!piece.events.empty() && !co_await write(encode_stream_piece(piece.events, framing_))) co_return false;
     if (piece.done) co_return co_await write(encode_stream_end(framing_)) && framing_.keep_alive;
     if (half_closed_ && !probed_) co_await probe(reply.streams());
-    co_await wait_for_wake();
+    if (!piece.full) co_await wait_for_wake();
     if (gone_) co_return false;
   }
 }

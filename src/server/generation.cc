@@ -9,6 +9,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A stream's piece grows no further, so that an engine faster than the writing of its events never holds up the other connections.
+constexpr size_t kPieceBytes = size_t{64} << 10;
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The engine requests of one HTTP request.
@@ -139,6 +142,10 @@ PendingReply::Piece Generation::poll() {
         return failure;
       }
       take(i, *event, piece);
+      if (piece.events.size() >= kPieceBytes && unfinished_ > 0) {
+        piece.full = true;
+        return piece;
+      }
     }
   }
   if (unfinished_ > 0) return piece;

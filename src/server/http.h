@@ -36,6 +36,7 @@ class PendingReply {
     std::string events;                 // of a stream: server-sent events to be sent now
     std::optional<HttpResponse> whole;  // of the others: the answer
     bool done = false;
+    bool full = false;  // there may be more by now: poll() is to be called again without being woken
   };
 
   /// Whether the answer goes out piece by piece, as text/event-stream under status 200.

@@ -43,7 +43,10 @@ void listen_a_while(server::PendingReply& reply) {
     woken = true;
     ready.notify_one();
   });
-  for (int piece = 0; piece < kPieces && !reply.poll().done; ++piece) {
+  for (int count = 0; count < kPieces; ++count) {
+    const server::PendingReply::Piece piece = reply.poll();
+    if (piece.done) break;
+    if (piece.full) continue;
     std::unique_lock lock(mutex);
     ready.wait(lock, [&] { return woken; });
     woken = false;

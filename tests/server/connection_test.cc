@@ -226,10 +226,12 @@ TEST(Connections, ReadersThatStopReadingAreCancelled) {
   server::ServerOptions options;
   options.limits.write_seconds = 0.05;
   options.limits.send_bytes = 4096;
-  LiveServer live(toy.options(), options);
+  EngineOptions engine = toy.options();
+  engine.max_total_tokens = 65536;
+  LiveServer live(engine, options);
   Connection deaf(live.port(), 4096);
-  // Far more than the sockets may hold, long before the last token.
-  deaf.send(post_text("/generate", R"({"input_ids":[1],"stream":true,"sampling_params":{"max_new_tokens":9000,"ignore_eos":true}})"));
+  // More than the sockets hold within milliseconds, a last token within a minute: attention over tens of thousands of tokens is slow.
+  deaf.send(post_text("/generate", R"({"input_ids":[1],"stream":true,"sampling_params":{"max_new_tokens":60000,"ignore_eos":true}})"));
   EXPECT_TRUE(live.eventually([](const EngineStats& s) { return s.aborted == 1 && s.running == 0; }));
   live.expect_at_rest();
 }

@@ -88,7 +88,7 @@ bool listens(int port) {
 }
 
 Connection::Connection(int port, int receive_bytes) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  const timeval patience{.tv_sec = 10, .tv_usec = 0};
+  const timeval patience{.tv_sec = 60, .tv_usec = 0};  // of a machine that does much else
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (receive_bytes > 0) setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);

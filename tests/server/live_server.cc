@@ -30,7 +30,7 @@ LiveServer::~LiveServer() {
 }
 
 bool LiveServer::eventually(const std::function<bool(const EngineStats&)>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition(engine_->stats())) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     EXPECT_EQ(get("/health").status, 200);

@@ -62,7 +62,7 @@ TEST(ServerOverRanks, AFaultIsToldAtOnceAndEndsTheServer) {
   EXPECT_EQ(failed.status, 500);
   EXPECT_NE(failed.error().find("rank 1 is gone"), std::string::npos);
 
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (listens(live.port()) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_FALSE(listens(live.port()));
 }

@@ -44,7 +44,7 @@ struct AttentionArgs {
   int64_t page_size = 16;
   int q_heads = 0, kv_heads = 0;  // q head h reads kv head h / (q_heads / kv_heads)
   int qk_dim = 0, v_dim = 0;
-  float scale = 1.0F;
+  float scale = 1.0F;      // of scores, positive
   float logit_cap = 0.0F;  // 0: off; else s = cap * tanh(s / cap) before the mask
   int64_t window = -1;     // -1: off; else key > query - window (the token itself and window - 1 before it); both sides if bidirectional
   AttentionMask mask = AttentionMask::kCausal;

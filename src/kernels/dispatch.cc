@@ -31,7 +31,7 @@ void matmul(const Kernels& kernels, ThreadTeam& team, const Activation& x, const
 }
 
 int64_t attention_tile(const AttentionArgs& args) {
-  constexpr int64_t kRows = 64;
+  constexpr int64_t kRows = 144;  // three groups of three vectors on AVX-512
   return std::max<int64_t>(1, kRows / (args.q_heads / args.kv_heads));
 }
 
@@ -40,15 +40,14 @@ int64_t attention_rows(const AttentionArgs& args) {
 }
 
 size_t attention_scratch_bytes(const AttentionArgs& args) {
-  constexpr int64_t kMostTileRows = 12;  // of any path's tile
-  constexpr int64_t kArrays = 13;        // each rounded up to 64 bytes
+  constexpr int64_t kWord = 4, kWidest = 16, kGroupLanes = 48, kArrays = 18;  // each array is rounded up to 64 bytes
   const auto whole_panels = [](int64_t dim) { return (dim + kPanelRows - 1) / kPanelRows * kPanelRows; };
-  const int64_t rows = attention_rows(args);
-  const int64_t dims = whole_panels(args.qk_dim) + whole_panels(args.v_dim);
-  const int64_t floats =
-      (rows + kAttentionBlock) * dims + 2 * rows + 2 * kMostTileRows * kAttentionBlock + 2 * kPanelRows + 2 * kAttentionBlock;
-  const auto bytes = static_cast<size_t>(floats) * sizeof(float) + 4 * kAttentionBlock * sizeof(void*) + kArrays * 64;
-  return (bytes + 63) / 64 * 64;
+  const int64_t key_words = whole_panels(args.qk_dim);
+  const int64_t value_words = whole_panels(args.v_dim) + kWidest;
+  const int64_t lanes = 2 * attention_rows(args) + kWidest;  // the rows of each head are padded to whole vectors
+  const int64_t block = kAttentionBlock * (key_words + 2 * value_words + 2 * kGroupLanes);
+  const int64_t words = block + lanes * (key_words + value_words + 8) + kGroupLanes + 2 * kAttentionBlock;
+  return static_cast<size_t>(words * kWord + 4 * kAttentionBlock * static_cast<int64_t>(sizeof(void*)) + kArrays * 64);
 }
 
 namespace {

@@ -14,4 +14,7 @@ extern const QuantisedKernels kRefQuantised;
 extern const QuantisedKernels kAvx2Quantised;
 extern const QuantisedKernels kAvx512Quantised;
 
+void avx2_attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch);
+void avx512_attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch);
+
 }  // namespace lamina::kernels

@@ -23,7 +23,8 @@ std::string run(const std::string& command) {
 
 TEST(IsaObjects, DefineNoFunctionTheLinkerCouldMerge) {
   if (run("nm --version 2>/dev/null").empty()) GTEST_SKIP() << "nm is not installed";
-  for (const std::string file : {"avx2/avx2", "avx2/quantised", "avx512/avx512", "avx512/quantised"}) {
+  for (const std::string file :
+       {"avx2/avx2", "avx2/attention", "avx2/quantised", "avx512/avx512", "avx512/attention", "avx512/quantised"}) {
     const std::string object = lamina::cat(LAMINA_BINARY_DIR, "/src/CMakeFiles/lamina_kernels.dir/kernels/", file, ".cc.o");
     if (!std::filesystem::exists(object)) GTEST_SKIP() << object << " is absent";
     const std::string symbols = run(lamina::cat("nm -C --defined-only '", object, "'"));
@@ -34,7 +35,9 @@ TEST(IsaObjects, DefineNoFunctionTheLinkerCouldMerge) {
       begin = end + 1;
       const char kind = line.size() > 17 ? line[17] : ' ';
       EXPECT_NE(kind, 'W') << line;
-      EXPECT_NE(kind, 'T') << line << ": the table is all that is exported";
+      if (line.find("_attention_item(") == std::string::npos) {
+        EXPECT_NE(kind, 'T') << line << ": the table and its entries are all that is exported";
+      }
       ++defined;
     }
     EXPECT_GT(defined, 10U);

@@ -4,6 +4,6 @@
 
 namespace lamina::kernels {
 
-constinit const Kernels kAvx2Kernels = vec::make_table<Avx2>(Isa::kAvx2, &kAvx2Quantised);
+constinit const Kernels kAvx2Kernels = vec::make_table<Avx2>(Isa::kAvx2, &kAvx2Quantised, avx2_attention_item);
 
 }  // namespace lamina::kernels

@@ -21,6 +21,7 @@ struct Avx2 {
   using Kv8 = vec::FloatKv8<Avx2, Bytes>;
   using Bf16Product = vec::FloatProduct<Avx2, uint16_t>;
   static constexpr int64_t kWidth = 8;
+  static constexpr int kRegisters = 16;
   static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
   static constexpr int kExpandRows = 5;
   static constexpr int kByteRows = 4;  // operands of byte products are pairs of vectors
@@ -212,7 +213,7 @@ struct Avx2 {
   [[gnu::always_inline]] static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
   /// 8 x 8 words in place: pairs of rows, then of pairs, within 128-bit lanes; then the lanes themselves.
-  static void transpose(I (&m)[8]) {
+  [[gnu::always_inline]] static void transpose(I (&m)[8]) {
     I t[8];
 #pragma GCC unroll 2
     for (int i = 0; i < 8; i += 4) {

@@ -4,6 +4,6 @@
 
 namespace lamina::kernels {
 
-constinit const Kernels kAvx512Kernels = vec::make_table<Avx512>(Isa::kAvx512, &kAvx512Quantised);
+constinit const Kernels kAvx512Kernels = vec::make_table<Avx512>(Isa::kAvx512, &kAvx512Quantised, avx512_attention_item);
 
 }  // namespace lamina::kernels

@@ -23,6 +23,15 @@ struct InterleaveLanes {
 };
 alignas(64) constexpr InterleaveLanes kInterleaveLanes;
 
+/// Lane i takes value i / 2 of the lower half (even i) or of the upper half (odd i).
+struct PairLanes {
+  uint16_t lane[32];
+  constexpr PairLanes() : lane{} {
+    for (int i = 0; i < 32; ++i) lane[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
+  }
+};
+alignas(64) constexpr PairLanes kPairLanes;
+
 /// What codes stand for, in bf16.
 struct CodeTables {
   uint16_t e4m3[128];  // without sign
@@ -82,6 +91,7 @@ struct Avx512 {
   using Kv8 = vec::PairKv8<Avx512, Bytes>;
   using Bf16Product = vec::PairProduct<Avx512>;
   static constexpr int64_t kWidth = 16;
+  static constexpr int kRegisters = 32;
   static constexpr int kTileRows = 12;  // 24 accumulators, 2 vectors of weights and a broadcast of 32 registers
   static constexpr int kExpandRows = 12;
   static constexpr int kByteRows = 12;
@@ -157,6 +167,8 @@ struct Avx512 {
     high = _mm512_permutex2var_epi16(a, _mm512_load_si512(kInterleave + 32), b);
   }
   static I pack_pairs(F low, F high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
+  /// Lane i: the pair of a's and b's lane i.
+  static I pair_lanes(F a, F b) { return _mm512_permutexvar_epi16(_mm512_load_si512(kPairLanes.lane), pack_pairs(a, b)); }
   static F low_half(I v) { return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)); }
   static F high_half(I v) { return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(-65536))); }
   static I as_words(F v) { return _mm512_castps_si512(v); }
@@ -273,7 +285,7 @@ struct Avx512 {
   [[gnu::always_inline]] static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
   /// 16 x 16 words in place: pairs of rows, then of pairs, within 128-bit lanes; then the lanes themselves.
-  static void transpose(I (&m)[16]) {
+  [[gnu::always_inline]] static void transpose(I (&m)[16]) {
     I t[16];
 #pragma GCC unroll 4
     for (int i = 0; i < 16; i += 4) {

@@ -2,9 +2,10 @@
 // Keys and values in 8 bits: how they are written, and how attention expands them. The scale of a layer is a factor of scores and of the
 // output (attention.h); the scale of a head of a slot is applied here.
 
-#include "kernels/vector/attention.h"
+#include "kernels/vector/attention_kv.h"
 #include "kernels/vector/decode.h"
 #include "kernels/vector/quantise.h"
+#include "kernels/vector/rows.h"
 
 namespace lamina::kernels::vec {
 
@@ -53,21 +54,22 @@ struct Int8Kv {
   static typename V::I pairs(const uint8_t* p, int64_t n, float scale) { return V::int8_as_bf16(p, n, scale); }
 };
 
-// --- for attention; see FloatKv and PairKv in attention.h -------------------------------------------------------------------------------
+// --- for attention; see FloatKv and PairKv in attention_kv.h
+// -------------------------------------------------------------------------------
 
 template <class V, class Bytes>
 struct FloatKv8 : FloatKv<V, float> {
   using Kv = uint8_t;
   static constexpr bool kScaled = Bytes::kScaled;
-  static typename V::I load_steps(const Kv* p, float scale, int64_t dim, int64_t step, int64_t n) {
+  static typename V::I load_words(const Kv* p, float scale, int64_t dim, int64_t step, int64_t n) {
     (void)dim;
     return V::as_words(Bytes::floats(p + step, n, scale));
   }
-  static void store_values(float* out, const Kv* const* keys, const float* scales, int64_t n) {
+  static void store_values(uint32_t* out, const Kv* const* keys, const float* scales, int64_t n) {
     for (int64_t c = 0; c < kPanelRows; c += V::kWidth) {
       const int64_t lanes = most<V>(int64_t{0}, least<V, int64_t>(V::kWidth, n - c));
       const bool some = *keys != nullptr && lanes > 0;
-      V::store(out + c, some ? Bytes::floats(*keys + c, lanes, *scales) : V::zero());
+      V::store_words(out + c, some ? V::as_words(Bytes::floats(*keys + c, lanes, *scales)) : V::zero_words(), V::kWidth);
     }
   }
 };
@@ -76,10 +78,10 @@ template <class V, class Bytes>
 struct PairKv8 : PairKv<V> {
   using Kv = uint8_t;
   static constexpr bool kScaled = Bytes::kScaled;
-  static typename V::I load_steps(const Kv* p, float scale, int64_t dim, int64_t step, int64_t n) {
+  static typename V::I load_words(const Kv* p, float scale, int64_t dim, int64_t step, int64_t n) {
     return Bytes::pairs(p + 2 * step, least<V>(2 * n, dim - 2 * step), scale);
   }
-  static void store_values(uint16_t* out, const Kv* const* keys, const float* scales, int64_t n) {
+  static void store_values(uint32_t* out, const Kv* const* keys, const float* scales, int64_t n) {
     const typename V::I even = keys[0] != nullptr ? Bytes::pairs(keys[0], n, scales[0]) : V::zero_words();
     const typename V::I odd = keys[1] != nullptr ? Bytes::pairs(keys[1], n, scales[1]) : V::zero_words();
     PairKv<V>::store_interleaved(out, even, odd);
@@ -99,29 +101,6 @@ struct ExactKinds {
   template <class Bytes>
   using Eight = FloatKv8<V, Bytes>;
 };
-
-template <class V, class Kinds>
-void attention_item_of(const AttentionArgs& args, const AttentionItem& item, void* scratch) {
-  switch (args.keys.dtype) {
-    case DType::kF32:
-      return AttentionRun<V, FloatKv<V, float>>(args, item, scratch).run();
-    case DType::kF8E4M3:
-      return AttentionRun<V, typename Kinds::template Eight<E4m3Kv<V>>>(args, item, scratch).run();
-    case DType::kF8E5M2:
-      return AttentionRun<V, typename Kinds::template Eight<E5m2Kv<V>>>(args, item, scratch).run();
-    case DType::kI8:
-      return AttentionRun<V, typename Kinds::template Eight<Int8Kv<V>>>(args, item, scratch).run();
-    default:
-      LAMINA_CHECK(args.keys.dtype == DType::kBF16, "keys and values are f32, bf16, fp8 or int8");
-      return AttentionRun<V, typename Kinds::Bf16>(args, item, scratch).run();
-  }
-}
-
-template <class V>
-void attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch) {
-  if (args.exact) return attention_item_of<V, ExactKinds<V>>(args, item, scratch);
-  attention_item_of<V, PathKinds<V>>(args, item, scratch);
-}
 
 // --- writing --------------------------------------------------------------------------------------------------------------------------
 

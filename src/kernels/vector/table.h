@@ -47,8 +47,9 @@ double dot_burst(int64_t rounds) {
   return static_cast<double>(rounds) * kChains * V::kMultiplyAddFlops;
 }
 
+/// `attend`: attention, which has a translation unit of its own.
 template <class V>
-constexpr Kernels make_table(Isa isa, const QuantisedKernels* quantised) {
+constexpr Kernels make_table(Isa isa, const QuantisedKernels* quantised, decltype(Kernels::attention_item) attend) {
   return {
       .isa = isa,
       .quantised = quantised,
@@ -63,7 +64,7 @@ constexpr Kernels make_table(Isa isa, const QuantisedKernels* quantised) {
       .silu_and_mul = silu_and_mul<V>,
       .round_to_bf16 = round_to_bf16<V>,
       .store_kv = store_kv<V>,
-      .attention_item = attention_item<V>,
+      .attention_item = attend,
       .argmax = argmax<V>,
       .log_sum_exp = log_sum_exp<V>,
       .quantise_weights = quantise_weights<V>,

@@ -1,18 +1,32 @@
 #include "base/thread_team.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
+#include "base/crowding.h"
 #include "base/spinner.h"
 
 namespace lamina {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr size_t kCacheLine = 64;
+
+Clock::duration cpu_time(std::thread& thread) {
+  clockid_t clock{};
+  timespec time{};
+  if (pthread_getcpuclockid(thread.native_handle(), &clock) != 0 || clock_gettime(clock, &time) != 0) return {};
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 }  // namespace
 
@@ -26,6 +40,7 @@ struct ThreadTeam::State {
   alignas(kCacheLine) std::atomic<int32_t> pending{0};
   alignas(kCacheLine) bool spins = false;
   Spinner caller;
+  Crowding crowding;
   std::vector<std::thread> workers;
 
   void publish(Job next_job, void* next_context) {
@@ -47,8 +62,23 @@ struct ThreadTeam::State {
   }
 
   void join() {
-    if (spins && caller.wait([&] { return pending.load(std::memory_order_acquire) == 0; })) return;
+    if (!spins) return park();
+    if (caller.wait([&] { return pending.load(std::memory_order_acquire) == 0; })) return;
+    const Clock::time_point begin = Clock::now();
+    const Clock::duration used = workers_time();
+    park();
+    const Clock::time_point end = Clock::now();
+    if (Crowding::is_crowded(end - begin, workers_time() - used)) crowding.crowded(end);
+  }
+
+  void park() {
     while (const int32_t left = pending.load()) pending.wait(left);
+  }
+
+  Clock::duration workers_time() {
+    Clock::duration sum{};
+    for (std::thread& worker : workers) sum += cpu_time(worker);
+    return sum;
   }
 };
 
@@ -73,8 +103,8 @@ ThreadTeam::~ThreadTeam() {
 int ThreadTeam::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
 void ThreadTeam::run_raw(Job job, void* context) {
-  if (state_->workers.empty()) {
-    job(context, 0);
+  if (state_->workers.empty() || state_->crowding.alone(Clock::now())) {
+    for (int thread = 0; thread < size(); ++thread) job(context, thread);
     return;
   }
   state_->publish(job, context);

@@ -7,7 +7,8 @@
 
 namespace lamina {
 
-/// Runs one job at a time on all threads. Workers spin briefly, then park; they never spin when threads outnumber CPUs.
+/// Runs one job at a time on all threads. Workers spin briefly, then park; they never spin when threads outnumber CPUs. While other
+/// processes keep them off their CPUs the caller does all the work (crowding.h).
 class ThreadTeam {
  public:
   /// `threads` >= 1; `cpus` is what the process may use (decides whether workers spin at all). When the system refuses a thread the team
@@ -19,8 +20,8 @@ class ThreadTeam {
 
   int size() const;
 
-  /// Calls f(thread_index) once on each thread and returns when all are done. No allocation, no lock in the common case.
-  /// Not re-entrant: f must not call run.
+  /// Calls f(thread_index) once for each thread and returns when all are done; the calls may follow each other. No allocation, no lock in
+  /// the common case. Not re-entrant: f must not call run.
   template <class F>
   void run(F&& f) {
     using Fn = std::remove_reference_t<F>;

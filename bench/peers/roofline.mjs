@@ -47,13 +47,13 @@ function grid() {
 
 function roofs(ceilings) {
   const { read_gb_s: bandwidth } = ceilings;
-  const peaks = { bf16: peakOf('bf16', ceilings), 'int8, twice that': peakOf('int8', ceilings) };
+  const peaks = { bf16: peakOf('bf16', ceilings), int8: peakOf('int8', ceilings) };
   const top = Math.max(...Object.values(peaks));
   const out = [line([Math.max(X[0], Y[0] / bandwidth), Math.max(Y[0], bandwidth * X[0])], [top / bandwidth, top], 'stroke="#333" stroke-width="1.5"')];
   out.push(text(across(3), up(bandwidth * 3) - 10, `read ${bandwidth.toFixed(1)} GB/s`, `transform="rotate(${n(slope())} ${n(across(3))} ${n(up(bandwidth * 3) - 8)})"`));
   for (const [name, peak] of Object.entries(peaks)) {
     out.push(line([peak / bandwidth, peak], [X[1], peak], 'stroke="#333" stroke-width="1.5"'));
-    out.push(text(PLOT.left + PLOT.width - 4, up(peak) - 6, `dot product ${name}: ${peak.toFixed(0)} GFLOP/s`, 'text-anchor="end"'));
+    out.push(text(across(peak / bandwidth) - 8, up(peak) + 4, `dot product ${name}: ${peak.toFixed(0)} GFLOP/s`, 'text-anchor="end"'));
   }
   return out;
 }
@@ -63,7 +63,7 @@ const slope = () => (-180 / Math.PI) * Math.atan2(PLOT.height / Math.log(Y[1] / 
 function legend() {
   const y = PLOT.top + PLOT.height + 58;
   const names = Object.entries(COLOURS).map(([format, colour], i) => text(PLOT.left + 60 * i, y, format, `fill="${colour}" font-weight="bold"`));
-  return [...names, text(PLOT.left + 200, y, 'filled: lamina; hollow: llama.cpp (bf16, q8_0, q4_0); squares: prefill; circles: decode')];
+  return [...names, text(PLOT.left + 180, y, 'filled: lamina; hollow: llama.cpp (bf16, q8_0, q4_0); squares: prefill; circles: decode')];
 }
 
 function draw(result, shape, offset) {

@@ -8,7 +8,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -36,10 +35,9 @@ using Parser = http::request_parser<http::string_body>;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);  // completes with (error_code, ...), nothing is thrown
 constexpr size_t kPipelinedBytes = size_t{64} << 10;          // read ahead of a client while its answer is computed
-constexpr size_t kWriteBytes = size_t{64} << 10;
+constexpr size_t kWriteBytes = size_t{64} << 10, kReadBytes = 4096;
 constexpr size_t kDiscardedBytes = size_t{64} << 20;  // of a refused body, so that the client reads the refusal and not a reset
-constexpr double kDiscardSeconds = 5;
-constexpr double kInterruptSeconds = 0.02;
+constexpr double kDiscardSeconds = 5, kInterruptSeconds = 0.02;
 
 std::chrono::steady_clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -109,7 +107,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> wait_for_wake();
 
   void arm(double seconds);
-  void interrupt_after(double seconds, int turn);
   void disarm();
   /// Looks after the client while its answer is computed.
   void watch();
@@ -161,20 +158,16 @@ asio::awaitable<void> Connection::wait_for_wake() {
   woken_ = false;
 }
 
+/// Interrupts what is under way after `seconds`, and again until disarm(): a cancel between two parts of one read or write meets neither.
 void Connection::arm(double seconds) {
   timed_out_ = false;
-  interrupt_after(seconds, ++deadline_turn_);
-}
-
-/// A cancel between two parts of one read or write meets neither, so it is repeated until disarm().
-void Connection::interrupt_after(double seconds, int turn) {
   deadline_.expires_after(as_duration(seconds));
-  deadline_.async_wait([self = shared_from_this(), turn](const error_code& ec) {
+  deadline_.async_wait([self = shared_from_this(), turn = ++deadline_turn_](const error_code& ec) {
     if (ec || turn != self->deadline_turn_) return;
-    self->timed_out_ = true;
     error_code ignored;
     self->socket_.cancel(ignored);
-    self->interrupt_after(kInterruptSeconds, turn);
+    self->arm(kInterruptSeconds);
+    self->timed_out_ = true;
   });
 }
 
@@ -206,8 +199,7 @@ void Connection::watch() {
 void Connection::client_event(const error_code& ec) {
   error_code fault = ec;
   if (!fault) {
-    constexpr size_t kPiece = 4096;
-    const size_t count = socket_.read_some(buffer_.prepare(kPiece), fault);
+    const size_t count = socket_.read_some(buffer_.prepare(kReadBytes), fault);
     buffer_.commit(count);
   }
   if (!fault || fault == asio::error::would_block || fault == asio::error::operation_aborted) return watch();
@@ -315,7 +307,7 @@ asio::awaitable<bool> Connection::serve_one() {
   HttpRequest request;
   if (buffer_.size() == 0) {
     arm(shared_.limits.idle_seconds);
-    const auto [ec, count] = co_await socket_.async_read_some(buffer_.prepare(4096), kAwait);
+    const auto [ec, count] = co_await socket_.async_read_some(buffer_.prepare(kReadBytes), kAwait);
     disarm();
     if (ec) co_return false;
     buffer_.commit(count);

@@ -142,7 +142,9 @@ async function choosePeerOptions(peer, list) {
 async function compareFormat(options, format, files) {
   const list = scenarios(options).map((scenario) => ({ ...scenario, turns: [] }));
   const longest = Math.max(...list.map((s) => (s.context ?? 0) * (s.batch ?? 0)));
-  const starters = sessions(options, files, longest + 8192); // prompts of prefills pass through what is left
+  const prompt = Math.max(...list.filter((s) => s.what === 'prefill').map((s) => s.tokens));
+  // Prompts pass through what is left, again and again: the system gives a page of the pool once, and at a price (docs/BENCHMARKS.md, Load).
+  const starters = sessions(options, files, longest + 2 * prompt);
   const live = { lamina: await starters.lamina(), peer: await starters.peer() };
   const run = { format, peer_format: FORMATS[format], lamina: live.lamina.ready, peer: live.peer.ready, scenarios: list, starts: [], dnnl: [dnnlPeak(options.build)] };
   run.weights = { lamina: live.lamina.ready.weight_bytes, peer: live.peer.ready.weight_bytes };

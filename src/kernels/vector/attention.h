@@ -35,8 +35,7 @@ void run_attention(const AttentionArgs& args, const AttentionItem& item, void* m
       else
         load_key_rows<V, Kv>(args, block_rows, head, words);
       load_values<V, Kv, Form::kTransposedKeys>(args, block_rows, head, words);
-      words.any_spoilt = false;
-      if (!all_seen) take_out_spoilt<V, Words>(words);
+      words.any_spoilt = !all_seen && take_out_spoilt<V, Words>(words);
       form.add_block(block, head, block_rows);
     }
   }

@@ -117,7 +117,7 @@ template <class V>
 class BlockRows {
  public:
   BlockRows(const AttentionArgs& args, const AttentionItem& item, ScratchCursor<V>& scratch)
-      : args_(args), sequence_(*item.sequence), item_(item), bytes_(dtype_size(args.keys.dtype)) {
+      : args_(args), sequence_(*item.sequence), item_(item), bytes_(dtype_bytes(args.keys.dtype)) {
     scratch.take(keys_, 2 * kAttentionBlock);
     scratch.take(values_, 2 * kAttentionBlock);
     scratch.take(key_scales_, kAttentionBlock);
@@ -185,8 +185,6 @@ class BlockRows {
   int64_t lines() const { return kAttentionBlock * (args_.qk_dim + args_.v_dim) * bytes_ / 64; }
 
  private:
-  static int64_t dtype_size(DType dtype) { return dtype == DType::kF32 ? 4 : dtype == DType::kBF16 ? 2 : 1; }
-
   const AttentionArgs& args_;
   const AttentionSequence& sequence_;
   const AttentionItem& item_;
@@ -323,8 +321,9 @@ uint32_t spoilt_bits(uint32_t word) {
   return ((word & kExponent) == kExponent ? 0xFFFF0000 : 0) | (((word << 16) & kExponent) == kExponent ? 0xFFFF : 0);
 }
 
+/// Whether there were any.
 template <class V, class Words>
-void take_out_spoilt(BlockWords<V>& words) {
+bool take_out_spoilt(const BlockWords<V>& words) {
   const int64_t count = kAttentionBlock / Words::kDepth * words.value_stride;
   const typename V::I exponent = V::set1_word(0x7F800000);
   typename V::I largest = V::zero_words();
@@ -335,14 +334,15 @@ void take_out_spoilt(BlockWords<V>& words) {
   }
   uint32_t lanes[V::kWidth];
   V::store_words(lanes, largest, V::kWidth);
-  words.any_spoilt = false;
-  for (const uint32_t lane : lanes) words.any_spoilt |= lane == 0x7F800000;
-  if (!words.any_spoilt) return;
+  bool any = false;
+  for (const uint32_t lane : lanes) any |= lane == 0x7F800000;
+  if (!any) return false;
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = spoilt_bits<Words>(words.values[i]);
     words.spoilt[i] = words.values[i] & bits;
     words.values[i] &= ~bits;
   }
+  return true;
 }
 
 /// Value `i` of a word.

@@ -54,8 +54,7 @@ struct Int8Kv {
   static typename V::I pairs(const uint8_t* p, int64_t n, float scale) { return V::int8_as_bf16(p, n, scale); }
 };
 
-// --- for attention; see FloatKv and PairKv in attention_kv.h
-// -------------------------------------------------------------------------------
+// --- for attention; see FloatKv and PairKv in attention_kv.h --------------------------------------------------------------------------
 
 template <class V, class Bytes>
 struct FloatKv8 : FloatKv<V, float> {

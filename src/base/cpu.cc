@@ -13,20 +13,20 @@ constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512"};
 
 bool has(uint32_t word, int bit) { return (word >> bit & 1U) != 0; }
 
-/// What `isa` needs and `features` lacks; empty when the path can run.
-std::string missing_for(Isa isa, const CpuFeatures& features) {
-  if (isa == Isa::kRef) return {};
+/// What `isa` needs and `features` lacks; null when the path can run.
+const char* missing_for(Isa isa, const CpuFeatures& features) {
+  if (isa == Isa::kRef) return nullptr;
   if (!features.avx2) return "AVX2, FMA and F16C";
-  if (isa == Isa::kAvx2) return {};
+  if (isa == Isa::kAvx2) return nullptr;
   if (!features.avx512) return "AVX-512 F, BW, DQ and VL";
   if (!features.avx512_bf16) return "AVX-512 BF16";
   if (!features.avx512_vnni) return "AVX-512 VNNI";
-  return {};
+  return nullptr;
 }
 
 Isa fastest(const CpuFeatures& features) {
   for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
-    if (missing_for(isa, features).empty()) return isa;
+    if (supports(features, isa)) return isa;
   }
   return Isa::kRef;
 }
@@ -74,12 +74,14 @@ CpuFeatures decode_features(const CpuidWords& words) {
   return features;
 }
 
+bool supports(const CpuFeatures& features, Isa isa) { return missing_for(isa, features) == nullptr; }
+
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced) {
   const Isa best = fastest(features);
   if (forced.empty()) return best;
   LAMINA_ASSIGN(const Isa isa, parse_isa(forced));
-  const std::string missing = missing_for(isa, features);
-  if (missing.empty()) return isa;
+  const char* missing = missing_for(isa, features);
+  if (missing == nullptr) return isa;
   return error("LAMINA_ISA=", forced, ": this processor or its operating system does not offer ", missing, "; the fastest path here is ",
                isa_name(best));
 }

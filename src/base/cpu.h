@@ -34,6 +34,9 @@ struct CpuFeatures {
 /// A feature counts only when both the CPU has it and the operating system saves its registers (XCR0).
 CpuFeatures decode_features(const CpuidWords& words);
 
+/// Whether a processor with `features` can run the path. Of one that is no x86 there are none: it has the reference path.
+bool supports(const CpuFeatures& features, Isa isa);
+
 /// The fastest path for `features`, or the one named by `forced` (LAMINA_ISA; empty = automatic); an error when this CPU lacks it.
 /// Today's avx512 path needs avx512_bf16 and avx512_vnni.
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);

@@ -10,6 +10,8 @@ namespace lamina {
 inline void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // waits some tens of cycles; `yield` is no more than a nop on most cores
 #endif
 }
 

@@ -7,19 +7,26 @@
 
 namespace lamina::kernels {
 
+namespace {
+
+/// src/CMakeLists.txt builds the vector folders for their kind of processor only.
+constexpr const Kernels* kTables[] = {
+    &kRefKernels,
+#if defined(__x86_64__)
+    &kAvx2Kernels,
+    &kAvx512Kernels,
+#endif
+};
+
+}  // namespace
+
 const Kernels& table(Isa isa) {
   static const CpuFeatures features = decode_features(read_cpuid());
-  switch (isa) {
-    case Isa::kRef:
-      return kRefKernels;
-    case Isa::kAvx2:
-      LAMINA_CHECK(features.avx2, "this CPU has no AVX2");
-      return kAvx2Kernels;
-    case Isa::kAvx512:
-      LAMINA_CHECK(features.avx512_bf16 && features.avx512_vnni, "this CPU has no AVX-512 with BF16 and VNNI");
-      return kAvx512Kernels;
+  LAMINA_CHECK(supports(features, isa), "this processor cannot run the kernel path");
+  for (const Kernels* kernels : kTables) {
+    if (kernels->isa == isa) return *kernels;
   }
-  check_failed(__FILE__, __LINE__, "isa", "unknown ISA");
+  check_failed(__FILE__, __LINE__, "isa", "a kernel path that this program was built without");
 }
 
 void matmul(const Kernels& kernels, ThreadTeam& team, const Activation& x, const PackedMatrix& packed, const float* bias, F32View out) {

@@ -9,9 +9,10 @@ namespace lamina::kernels::testing {
 
 std::vector<Isa> usable_isas() {
   const CpuFeatures features = decode_features(read_cpuid());
-  std::vector<Isa> isas{Isa::kRef};
-  if (features.avx2) isas.push_back(Isa::kAvx2);
-  if (features.avx512_bf16 && features.avx512_vnni) isas.push_back(Isa::kAvx512);
+  std::vector<Isa> isas;
+  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+    if (supports(features, isa)) isas.push_back(isa);
+  }
   return isas;
 }
 

@@ -1,5 +1,8 @@
 #include "base/cpu.h"
 
+#include <string>
+#include <vector>
+
 #include "base/strings.h"
 
 #if defined(__x86_64__)
@@ -12,6 +15,30 @@ namespace {
 constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512"};
 
 bool has(uint32_t word, int bit) { return (word >> bit & 1U) != 0; }
+
+struct Part {
+  const char* name;
+  uint32_t CpuidWords::* word;
+  int bit;
+};
+constexpr Part kAvx2Parts[] = {{"AVX", &CpuidWords::leaf1_ecx, 28},
+                               {"AVX2", &CpuidWords::leaf7_ebx, 5},
+                               {"FMA", &CpuidWords::leaf1_ecx, 12},
+                               {"F16C", &CpuidWords::leaf1_ecx, 29}};
+
+/// Whether the operating system saves the registers in `mask` of XCR0.
+bool saves(const CpuidWords& words, uint64_t mask) { return has(words.leaf1_ecx, 27) && (words.xcr0 & mask) == mask; }  // OSXSAVE
+
+/// What the avx2 path needs and this machine lacks.
+std::vector<std::string> missing_for_avx2(const CpuidWords& words) {
+  constexpr uint64_t kYmm = 0x6;  // SSE and AVX state
+  std::vector<std::string> missing;
+  for (const Part& part : kAvx2Parts) {
+    if (!has(words.*part.word, part.bit)) missing.emplace_back(part.name);
+  }
+  if (missing.empty() && !saves(words, kYmm)) missing.emplace_back("AVX registers saved by the operating system (XSAVE)");
+  return missing;
+}
 
 /// What `isa` needs and `features` lacks; null when the path can run.
 const char* missing_for(Isa isa, const CpuFeatures& features) {
@@ -60,15 +87,11 @@ CpuidWords read_cpuid() {
 }
 
 CpuFeatures decode_features(const CpuidWords& words) {
-  constexpr uint64_t kYmm = 0x6, kZmm = 0xE6;  // XCR0: SSE and AVX state; the same with opmask and both zmm halves
-  const bool osxsave = has(words.leaf1_ecx, 27);
-  const bool ymm = osxsave && (words.xcr0 & kYmm) == kYmm;
-  const bool zmm = osxsave && (words.xcr0 & kZmm) == kZmm;
+  constexpr uint64_t kZmm = 0xE6;  // SSE and AVX state, opmask and both zmm halves
   CpuFeatures features;
-  const bool avx = has(words.leaf1_ecx, 28), fma = has(words.leaf1_ecx, 12), f16c = has(words.leaf1_ecx, 29);
-  features.avx2 = ymm && avx && fma && f16c && has(words.leaf7_ebx, 5);
+  features.avx2 = missing_for_avx2(words).empty();
   const bool f = has(words.leaf7_ebx, 16), dq = has(words.leaf7_ebx, 17), bw = has(words.leaf7_ebx, 30), vl = has(words.leaf7_ebx, 31);
-  features.avx512 = zmm && features.avx2 && f && dq && bw && vl;
+  features.avx512 = saves(words, kZmm) && features.avx2 && f && dq && bw && vl;
   features.avx512_bf16 = features.avx512 && has(words.leaf7_1_eax, 5);
   features.avx512_vnni = features.avx512 && has(words.leaf7_ecx, 11);
   return features;
@@ -84,6 +107,17 @@ Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced) {
   if (missing == nullptr) return isa;
   return error("LAMINA_ISA=", forced, ": this processor or its operating system does not offer ", missing, "; the fastest path here is ",
                isa_name(best));
+}
+
+Status require_fast_path([[maybe_unused]] const CpuidWords& words, [[maybe_unused]] std::string_view forced) {
+#if defined(__x86_64__)
+  if (!forced.empty()) return {};
+  if (const std::vector<std::string> missing = missing_for_avx2(words); !missing.empty()) {
+    return error("the fast kernels need what this machine lacks: ", join(missing, ", "),
+                 "; LAMINA_ISA=ref runs the reference kernels, which are about 20 times slower");
+  }
+#endif
+  return {};
 }
 
 }  // namespace lamina

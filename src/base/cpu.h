@@ -41,6 +41,10 @@ bool supports(const CpuFeatures& features, Isa isa);
 /// Today's avx512 path needs avx512_bf16 and avx512_vnni.
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);
 
+/// An error where an x86 can run the reference path only and nobody asked for it: it names what is missing and LAMINA_ISA=ref. `forced` as
+/// above.
+Status require_fast_path(const CpuidWords& words, std::string_view forced);
+
 /// Where limits are read from; tests point it at a fake tree.
 struct LimitSources {
   std::string proc_self_cgroup = "/proc/self/cgroup";

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -111,6 +112,7 @@ Status add_totals(const EngineOptions& options, const Plans& plans, const RankSe
 
 /// All that can be known without reserving memory.
 Status prepare(const EngineOptions& options, LoadedModel& out, Plans& plans) {
+  LAMINA_TRY(require_fast_path(read_cpuid(), options.isa));
   LAMINA_ASSIGN(plans.source, read_model_source(options, options.load_format != "dummy"));
   out.config = plans.source->config;
   LAMINA_ASSIGN(const GenerationConfig generation, load_generation_config(options.model));

@@ -86,6 +86,21 @@ TEST(Cpu, NamesRoundTrip) {
 }
 
 #if defined(__x86_64__)
+TEST(Cpu, WithoutAFastPathTheReferenceHasToBeAskedFor) {
+  const auto refusal = [](const CpuidWords& words) { return require_fast_path(words, "").error().message; };
+  EXPECT_TRUE(require_fast_path(haswell(), "").ok());
+  EXPECT_TRUE(require_fast_path({}, "ref").ok());
+  EXPECT_EQ(refusal({}),
+            "the fast kernels need what this machine lacks: AVX, AVX2, FMA, F16C; "
+            "LAMINA_ISA=ref runs the reference kernels, which are about 20 times slower");
+  CpuidWords words = haswell();
+  words.leaf1_ecx &= ~bit(29);
+  EXPECT_NE(refusal(words).find(" lacks: F16C;"), std::string::npos);
+  words = haswell();
+  words.xcr0 = 0x3;
+  EXPECT_NE(refusal(words).find(" lacks: AVX registers saved by the operating system (XSAVE);"), std::string::npos);
+}
+
 TEST(Cpu, ThisMachineAgreesWithTheCompilersRuntime) {
   __builtin_cpu_init();
   const CpuFeatures features = decode_features(read_cpuid());

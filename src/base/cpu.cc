@@ -12,7 +12,8 @@
 namespace lamina {
 namespace {
 
-constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512"};
+constexpr Isa kIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512};
+constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512f", "avx512"};
 
 bool has(uint32_t word, int bit) { return (word >> bit & 1U) != 0; }
 
@@ -46,16 +47,10 @@ const char* missing_for(Isa isa, const CpuFeatures& features) {
   if (!features.avx2) return "AVX2, FMA and F16C";
   if (isa == Isa::kAvx2) return nullptr;
   if (!features.avx512) return "AVX-512 F, BW, DQ and VL";
+  if (isa == Isa::kAvx512F) return nullptr;
   if (!features.avx512_bf16) return "AVX-512 BF16";
   if (!features.avx512_vnni) return "AVX-512 VNNI";
   return nullptr;
-}
-
-Isa fastest(const CpuFeatures& features) {
-  for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {
-    if (supports(features, isa)) return isa;
-  }
-  return Isa::kRef;
 }
 
 }  // namespace
@@ -63,10 +58,10 @@ Isa fastest(const CpuFeatures& features) {
 const char* isa_name(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
 
 Result<Isa> parse_isa(std::string_view name) {
-  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : kIsas) {
     if (name == isa_name(isa)) return isa;
   }
-  return error("LAMINA_ISA=", name, ": no such kernel path; use ref, avx2 or avx512");
+  return error("LAMINA_ISA=", name, ": no such kernel path; use ref, avx2, avx512f or avx512");
 }
 
 CpuidWords read_cpuid() {
@@ -99,8 +94,16 @@ CpuFeatures decode_features(const CpuidWords& words) {
 
 bool supports(const CpuFeatures& features, Isa isa) { return missing_for(isa, features) == nullptr; }
 
+std::vector<Isa> supported_isas(const CpuFeatures& features) {
+  std::vector<Isa> out;
+  for (const Isa isa : kIsas) {
+    if (supports(features, isa)) out.push_back(isa);
+  }
+  return out;
+}
+
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced) {
-  const Isa best = fastest(features);
+  const Isa best = supported_isas(features).back();
   if (forced.empty()) return best;
   LAMINA_ASSIGN(const Isa isa, parse_isa(forced));
   const char* missing = missing_for(isa, features);

@@ -4,14 +4,15 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
 namespace lamina {
 
 /// Kernel paths, slowest first.
-enum class Isa { kRef, kAvx2, kAvx512 };
-/// "ref", "avx2", "avx512"; parse_isa reads the same names.
+enum class Isa { kRef, kAvx2, kAvx512F, kAvx512 };
+/// "ref", "avx2", "avx512f", "avx512"; parse_isa reads the same names.
 const char* isa_name(Isa isa);
 Result<Isa> parse_isa(std::string_view name);
 
@@ -36,9 +37,11 @@ CpuFeatures decode_features(const CpuidWords& words);
 
 /// Whether a processor with `features` can run the path. Of one that is no x86 there are none: it has the reference path.
 bool supports(const CpuFeatures& features, Isa isa);
+/// The paths it can run, slowest first.
+std::vector<Isa> supported_isas(const CpuFeatures& features);
 
 /// The fastest path for `features`, or the one named by `forced` (LAMINA_ISA; empty = automatic); an error when this CPU lacks it.
-/// Today's avx512 path needs avx512_bf16 and avx512_vnni.
+/// kAvx512F needs avx512, kAvx512 also avx512_bf16 and avx512_vnni.
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);
 
 /// An error where an x86 can run the reference path only and nobody asked for it: it names what is missing and LAMINA_ISA=ref. `forced` as

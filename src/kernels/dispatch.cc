@@ -14,6 +14,7 @@ constexpr const Kernels* kTables[] = {
     &kRefKernels,
 #if defined(__x86_64__)
     &kAvx2Kernels,
+    &kAvx512FKernels,
     &kAvx512Kernels,
 #endif
 };

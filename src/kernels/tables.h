@@ -8,13 +8,16 @@ namespace lamina::kernels {
 
 extern const Kernels kRefKernels;
 extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512FKernels;
 extern const Kernels kAvx512Kernels;
 
 extern const QuantisedKernels kRefQuantised;
 extern const QuantisedKernels kAvx2Quantised;
+extern const QuantisedKernels kAvx512FQuantised;
 extern const QuantisedKernels kAvx512Quantised;
 
 void avx2_attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch);
+void avx512f_attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch);
 void avx512_attention_item(const AttentionArgs& args, const AttentionItem& item, void* scratch);
 
 }  // namespace lamina::kernels

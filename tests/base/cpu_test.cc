@@ -22,9 +22,14 @@ CpuidWords skylake_server() {
   return words;
 }
 
-CpuidWords sapphire_rapids() {
+CpuidWords cascade_lake() {
   CpuidWords words = skylake_server();
   words.leaf7_ecx |= bit(11);
+  return words;
+}
+
+CpuidWords sapphire_rapids() {
+  CpuidWords words = cascade_lake();
   words.leaf7_1_eax |= bit(5);
   return words;
 }
@@ -34,7 +39,8 @@ Isa automatic(const CpuidWords& words) { return *choose_isa(decode_features(word
 TEST(Cpu, PicksTheFastestPathOfEachGeneration) {
   EXPECT_EQ(automatic({}), Isa::kRef);
   EXPECT_EQ(automatic(haswell()), Isa::kAvx2);
-  EXPECT_EQ(automatic(skylake_server()), Isa::kAvx2);  // the avx512 path multiplies bf16
+  EXPECT_EQ(automatic(skylake_server()), Isa::kAvx512F);
+  EXPECT_EQ(automatic(cascade_lake()), Isa::kAvx512F);  // the avx512 path multiplies bf16 too
   EXPECT_EQ(automatic(sapphire_rapids()), Isa::kAvx512);
   EXPECT_TRUE(decode_features(sapphire_rapids()).avx512_vnni);
   EXPECT_FALSE(decode_features(skylake_server()).avx512_vnni);
@@ -66,7 +72,7 @@ TEST(Cpu, EveryPartOfAPathIsNeeded) {
   }
   CpuidWords words = sapphire_rapids();
   words.leaf7_ecx = 0;  // no VNNI
-  EXPECT_EQ(automatic(words), Isa::kAvx2);
+  EXPECT_EQ(automatic(words), Isa::kAvx512F);
   EXPECT_NE(choose_isa(decode_features(words), "avx512").error().message.find("AVX-512 VNNI"), std::string::npos);
 }
 
@@ -74,15 +80,20 @@ TEST(Cpu, AForcedPathIsTakenOrRefusedWithWhatIsMissing) {
   const auto features = decode_features(skylake_server());
   EXPECT_EQ(*choose_isa(features, "ref"), Isa::kRef);
   EXPECT_EQ(*choose_isa(features, "avx2"), Isa::kAvx2);
+  EXPECT_EQ(*choose_isa(features, "avx512f"), Isa::kAvx512F);
   EXPECT_EQ(choose_isa(features, "avx512").error().message,
-            "LAMINA_ISA=avx512: this processor or its operating system does not offer AVX-512 BF16; the fastest path here is avx2");
-  EXPECT_NE(choose_isa(decode_features(haswell()), "avx512").error().message.find("AVX-512 F, BW, DQ and VL"), std::string::npos);
+            "LAMINA_ISA=avx512: this processor or its operating system does not offer AVX-512 BF16; the fastest path here is avx512f");
+  for (const char* name : {"avx512f", "avx512"}) {
+    EXPECT_NE(choose_isa(decode_features(haswell()), name).error().message.find("AVX-512 F, BW, DQ and VL"), std::string::npos);
+  }
   EXPECT_NE(choose_isa({}, "avx2").error().message.find("AVX2, FMA and F16C; the fastest path here is ref"), std::string::npos);
-  EXPECT_EQ(choose_isa(features, "sse").error().message, "LAMINA_ISA=sse: no such kernel path; use ref, avx2 or avx512");
+  EXPECT_EQ(choose_isa(features, "sse").error().message, "LAMINA_ISA=sse: no such kernel path; use ref, avx2, avx512f or avx512");
 }
 
 TEST(Cpu, NamesRoundTrip) {
-  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) EXPECT_EQ(*parse_isa(isa_name(isa)), isa);
+  const std::vector<Isa> all = supported_isas(decode_features(sapphire_rapids()));
+  EXPECT_EQ(all, (std::vector<Isa>{Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512}));
+  for (const Isa isa : all) EXPECT_EQ(*parse_isa(isa_name(isa)), isa);
 }
 
 #if defined(__x86_64__)

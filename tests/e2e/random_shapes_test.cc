@@ -56,10 +56,7 @@ std::string describe(const ToyShape& s, const EngineOptions& o) {
 TEST(RandomShapes, LogitsEqualTheOracle) {
   const unsigned seed = 20250704;
   Dice dice(seed);
-  std::vector<std::string> isas;
-  for (const char* isa : {"ref", "avx2", "avx512"}) {
-    if (choose_isa(decode_features(read_cpuid()), isa).ok()) isas.emplace_back(isa);
-  }
+  const std::vector<Isa> isas = supported_isas(decode_features(read_cpuid()));
   for (int round = 0; round < 40; ++round) {
     const ToyShape shape = random_shape(dice);
     ToyModel model = toy_model(shape);
@@ -75,7 +72,7 @@ TEST(RandomShapes, LogitsEqualTheOracle) {
     EngineOptions options = toy_options(folder);
     options.dtype = "float32";
     options.page_size = dice.one_of({1, 3, 16, 64}), options.chunked_prefill_size = dice.one_of({1, 5, 7, 512});
-    options.threads = dice.one_of({1, 2, 3}), options.isa = isas[static_cast<size_t>(dice.between(0, std::ssize(isas) - 1))];
+    options.threads = dice.one_of({1, 2, 3}), options.isa = isa_name(isas[static_cast<size_t>(dice.between(0, std::ssize(isas) - 1))]);
     const std::vector<TokenId> prompt = toy_prompt(static_cast<int>(dice.between(1, 60)), shape.vocab);
     SCOPED_TRACE(cat("seed ", seed, ", round ", round, ": ", describe(shape, options), ", ", prompt.size(), " tokens"));
     expect_oracle(serve(options, prompt), wanted, model.tensors, prompt);

@@ -105,9 +105,7 @@ EngineOptions options(const Case& golden_case, const std::string& isa, const std
 
 std::vector<std::string> isas() {
   std::vector<std::string> out;
-  for (const char* name : {"ref", "avx2", "avx512"}) {
-    if (choose_isa(decode_features(read_cpuid()), name).ok()) out.emplace_back(name);
-  }
+  for (const Isa isa : supported_isas(decode_features(read_cpuid()))) out.emplace_back(isa_name(isa));
   return out;
 }
 

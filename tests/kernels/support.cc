@@ -7,14 +7,7 @@
 
 namespace lamina::kernels::testing {
 
-std::vector<Isa> usable_isas() {
-  const CpuFeatures features = decode_features(read_cpuid());
-  std::vector<Isa> isas;
-  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
-    if (supports(features, isa)) isas.push_back(isa);
-  }
-  return isas;
-}
+std::vector<Isa> usable_isas() { return supported_isas(decode_features(read_cpuid())); }
 
 std::string isa_case_name(const ::testing::TestParamInfo<Isa>& info) { return isa_name(info.param); }
 

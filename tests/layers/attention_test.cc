@@ -19,8 +19,7 @@ using testing::HasSubstr;
 /// Every backend on every ISA of this machine (the reference backend has none).
 std::vector<Options> backends() {
   std::vector<Options> out = {{.reference = true}};
-  for (const Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512})
-    if (choose_isa(decode_features(read_cpuid()), isa_name(isa)).ok()) out.push_back({.isa = isa});
+  for (const Isa isa : supported_isas(decode_features(read_cpuid()))) out.push_back({.isa = isa});
   return out;
 }
 

@@ -158,13 +158,7 @@ TEST_P(QuantLayers, MadeUpOnesPassTheChecksOfReadOnes) {
   }
 }
 
-std::vector<Isa> paths() {
-  std::vector<Isa> out;
-  for (const char* name : {"ref", "avx2", "avx512"}) {
-    if (const auto isa = choose_isa(decode_features(read_cpuid()), name); isa.ok()) out.push_back(*isa);
-  }
-  return out;
-}
+std::vector<Isa> paths() { return supported_isas(decode_features(read_cpuid())); }
 
 TEST_P(QuantLayers, MultiplyLikeTheMatrix) {
   const QuantConfig config = config_of(GetParam());

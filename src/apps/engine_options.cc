@@ -95,6 +95,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options, const char* p
   command.add_option("--schedule-conservativeness", options.schedule_conservativeness, "scales what admission reserves for outputs");
   command.add_option("--chat-template", options.chat_template, "template file instead of the checkpoint's");
   command.add_option("--threads", options.threads, "threads of all ranks of the process (0: what it may use)");
+  command.add_flag("--numa", options.numa, "keep each rank's threads and memory on a NUMA node of its own");
 }
 
 void add_prompt_options(CLI::App& command, PromptOptions& options) {

@@ -1,6 +1,4 @@
 // Limits that the kernel sets on this process: affinity, cgroups, memory.
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -9,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/numa.h"
 #include "base/strings.h"
 
 namespace lamina {
@@ -78,16 +77,6 @@ CgroupFolders cgroup_folders(const LimitSources& sources, std::string_view contr
   return folders;
 }
 
-int affinity_cpus() {
-  // The kernel's mask may be wider than cpu_set_t; a call with too small a mask fails.
-  for (int cpus = 1024; cpus <= 1 << 16; cpus *= 2) {
-    std::vector<cpu_set_t> mask(static_cast<size_t>(cpus) / 1024);
-    const size_t bytes = mask.size() * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, mask.data()) == 0) return CPU_COUNT_S(bytes, mask.data());
-  }
-  return 1;
-}
-
 uint64_t whole_cpus(std::optional<uint64_t> quota, std::optional<uint64_t> period) {
   if (!quota || !period || *quota == 0 || *period == 0) return kUnlimited;
   return (*quota - 1) / *period + 1;
@@ -131,7 +120,7 @@ uint64_t status_bytes(std::string_view key) { return field_in(small_file("/proc/
 }  // namespace
 
 int usable_cpus(const LimitSources& sources) {
-  const int affinity = sources.affinity_cpus > 0 ? sources.affinity_cpus : affinity_cpus();
+  const int affinity = sources.affinity_cpus > 0 ? sources.affinity_cpus : static_cast<int>(allowed_cpus().size());
   return static_cast<int>(std::max<uint64_t>(1, std::min(static_cast<uint64_t>(affinity), cgroup_cpus(sources))));
 }
 

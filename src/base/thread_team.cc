@@ -8,6 +8,7 @@
 #include <ctime>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -41,6 +42,7 @@ struct ThreadTeam::State {
   alignas(kCacheLine) bool spins = false;
   Spinner caller;
   Crowding crowding;
+  ThreadPlace place;
   std::vector<std::thread> workers;
 
   void publish(Job next_job, void* next_context) {
@@ -52,6 +54,7 @@ struct ThreadTeam::State {
   }
 
   void work(int thread) {
+    const PlacedThread placed(place);
     Spinner spinner;
     for (uint32_t seen = 0;; ++seen) {
       if (!spins || !spinner.wait([&] { return epoch.load(std::memory_order_acquire) != seen; })) epoch.wait(seen);
@@ -82,8 +85,9 @@ struct ThreadTeam::State {
   }
 };
 
-ThreadTeam::ThreadTeam(int threads, int cpus) : state_(std::make_unique<State>()) {
+ThreadTeam::ThreadTeam(int threads, int cpus, ThreadPlace place) : state_(std::make_unique<State>()) {
   LAMINA_CHECK(threads >= 1, "a team has at least one thread");
+  state_->place = std::move(place);
   state_->spins = threads <= cpus;
   state_->workers.reserve(static_cast<size_t>(threads) - 1);
   for (int thread = 1; thread < threads; ++thread) {
@@ -101,6 +105,7 @@ ThreadTeam::~ThreadTeam() {
 }
 
 int ThreadTeam::size() const { return static_cast<int>(state_->workers.size()) + 1; }
+const ThreadPlace& ThreadTeam::place() const { return state_->place; }
 
 void ThreadTeam::run_raw(Job job, void* context) {
   if (state_->workers.empty() || state_->crowding.alone(Clock::now())) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/numa.h"
+
 namespace lamina {
 
 /// Runs one job at a time on all threads. Workers spin briefly, then park; they never spin when threads outnumber CPUs. While other
@@ -12,13 +14,14 @@ namespace lamina {
 class ThreadTeam {
  public:
   /// `threads` >= 1; `cpus` is what the process may use (decides whether workers spin at all). When the system refuses a thread the team
-  /// is smaller: see size().
-  explicit ThreadTeam(int threads, int cpus);
+  /// is smaller: see size(). The team's own threads stay at `place`; so does the caller while it is a PlacedThread there.
+  explicit ThreadTeam(int threads, int cpus, ThreadPlace place = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int size() const;
+  const ThreadPlace& place() const;
 
   /// Calls f(thread_index) once for each thread and returns when all are done; the calls may follow each other. No allocation, no lock in
   /// the common case. Not re-entrant: f must not call run.

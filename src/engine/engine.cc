@@ -93,6 +93,7 @@ Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options, cons
 Status Engine::run_worker(const EngineOptions& options) {
   LAMINA_ASSIGN(LoadedModel loaded, load_model(options, {}));
   RankSet& set = loaded.set;
+  const PlacedThread placed(set.ranks.front().team->place());
   return run_process_worker(set.ranks.front(), *set.world, *set.fault);
 }
 
@@ -167,6 +168,7 @@ void Engine::count(const RequestEvent& event) {
 }
 
 void Engine::loop() {
+  const PlacedThread placed(loaded_.set.ranks.front().team->place());  // it computes as rank 0
   std::unique_lock lock(mutex_);
   while (await_work(lock)) {
     submit_plans(lock);

@@ -128,6 +128,7 @@ Status prepare(const EngineOptions& options, LoadedModel& out, Plans& plans) {
   if (out.set.world) request.available /= static_cast<uint64_t>(out.set.world->local_size());
   for (size_t r = 0; r < out.set.groups.size(); ++r) {
     const int rank = out.set.first_rank + static_cast<int>(r);
+    const PlacedThread placed(out.set.ranks[r].team->place());
     LAMINA_ASSIGN(ModelPlan plan, plan_rank(options, plans.source, std::move(out.set.groups[r]), rank));
     plans.memory.push_back(fixed_memory(plan, request));
     plans.ranks.push_back(std::move(plan));
@@ -141,7 +142,10 @@ Status prepare(const EngineOptions& options, LoadedModel& out, Plans& plans) {
 /// Each rank's weights by its own threads, all ranks at once: its memory is then touched first by who reads it.
 Status load_ranks(Plans& plans, RankSet& set, const LoadProgress& progress) {
   std::vector<Status> loaded(plans.ranks.size());
-  const auto load = [&](size_t r, const LoadProgress& told) { loaded[r] = load_weights(plans.ranks[r], *set.ranks[r].team, told); };
+  const auto load = [&](size_t r, const LoadProgress& told) {
+    const PlacedThread placed(set.ranks[r].team->place());
+    loaded[r] = load_weights(plans.ranks[r], *set.ranks[r].team, told);
+  };
   std::vector<std::thread> others;
   for (size_t r = 1; r < loaded.size(); ++r) {
     try {
@@ -160,6 +164,7 @@ Status make_runners(Plans& plans, LoadedModel& out) {
   for (size_t r = 0; r < plans.ranks.size(); ++r) {
     RankResources& rank = out.set.ranks[r];
     MemoryPlan memory = plans.memory[r];
+    const PlacedThread placed(rank.team->place());
     LAMINA_ASSIGN(rank.runner, ModelRunner::create(std::move(plans.ranks[r]), memory, *rank.team, out.eos_token_ids));
   }
   return {};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/numa.h"
 #include "plan/model_plan.h"
 
 namespace lamina {
@@ -19,6 +20,8 @@ struct EngineOptions : PlanOptions {
   int mixed_prefill_size = 32;           // prompt tokens of a step that also decodes; 0: as chunked_prefill_size
   double schedule_conservativeness = 1.0;
   int threads = 0;                        // of all ranks of the process together; 0: what affinity and cgroups allow
+  bool numa = false;                      // each rank on a NUMA node
+  std::string numa_root = kNumaRoot;      // where the nodes are read from
   std::string chat_template;              // a file instead of the checkpoint's template; empty: that one
   int dist_timeout = 300;                 // seconds after which a rank that waits for another one gives up
   int max_micro_batches = 0;              // steps in flight at once; 0: as many as pipeline stages

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace lamina {
@@ -27,19 +28,41 @@ CommunicatorOptions communicator_options(const EngineOptions& options, int threa
   return {.deadline = std::chrono::seconds(options.dist_timeout), .threads_of_process = threads, .cpus = cpus};
 }
 
-/// `cpus` and `threads` of one rank.
-RankResources resources(int threads, int cpus) {
+/// Of `ranks` that share this process's CPUs.
+Result<std::vector<RankPlace>> rank_places(const EngineOptions& options, int ranks) {
+  if (!options.numa) return place_ranks({}, allowed_cpus(), ranks);
+  LAMINA_ASSIGN(const std::vector<NumaNode> nodes, read_numa_nodes(options.numa_root));
+  return place_ranks(nodes, allowed_cpus(), ranks);
+}
+
+/// Says where this process's ranks, from `first_rank` on, are bound.
+void tell(const std::vector<RankPlace>& places, int first_rank) {
+  std::vector<std::string> texts;
+  for (const RankPlace& own : places) {
+    if (own.place.cpus.empty()) return log_info("--numa binds nothing: the CPUs of this process are not on several NUMA nodes");
+    texts.push_back(cat("rank ", first_rank + static_cast<int>(texts.size()), " on ", own.text()));
+    const PlacedThread trial(own.place);
+    if (!trial.status().ok()) log_warning(cat("--numa: ", texts.back(), ": ", trial.status().error().message));
+  }
+  log_info(cat("--numa: ", join(texts, "; ")));
+}
+
+RankResources resources(int threads, int cpus, const ThreadPlace& place) {
   RankResources out;
-  out.team = std::make_unique<ThreadTeam>(threads, cpus);
+  out.team = std::make_unique<ThreadTeam>(threads, cpus, place);
   return out;
 }
 
 Result<RankSet> open_thread_ranks(const EngineOptions& options) {
   RankSet out;
-  const int world = options.topology.world_size(), cpus = usable_cpus();
-  const int threads = std::max(1, (options.threads > 0 ? options.threads : cpus) / world);
-  for (int rank = 0; rank < world; ++rank) out.ranks.push_back(resources(threads, cpus / world));
-  out.groups = make_thread_groups(options.topology, *out.fault, communicator_options(options, threads * world, cpus));
+  const int world = options.topology.world_size();
+  LAMINA_ASSIGN(const std::vector<RankPlace> places, rank_places(options, world));
+  int cpus = usable_cpus() / world;  // of a rank
+  for (const RankPlace& own : places) cpus = std::min(cpus, own.cpus);
+  const int threads = std::max(1, options.threads > 0 ? options.threads / world : cpus);
+  if (options.numa) tell(places, 0);
+  for (const RankPlace& own : places) out.ranks.push_back(resources(threads, cpus, own.place));
+  out.groups = make_thread_groups(options.topology, *out.fault, communicator_options(options, threads * world, cpus * world));
   return out;
 }
 
@@ -48,8 +71,12 @@ Result<RankSet> open_process_rank(const EngineOptions& options) {
   LAMINA_ASSIGN(out.world, open_process_world(*out.fault, communicator_options(options, std::max(1, options.threads), usable_cpus())));
   LAMINA_TRY(agree(out, check_size(*out.world, options.topology)));
   out.first_rank = out.world->rank();
-  const int cpus = std::max(1, usable_cpus() / out.world->cpu_sharers());
-  out.ranks.push_back(resources(options.threads > 0 ? options.threads : cpus, cpus));
+  const Result<std::vector<RankPlace>> places = rank_places(options, out.world->cpu_sharers());
+  LAMINA_TRY(agree(out, places.ok() ? Status() : places.error()));
+  const RankPlace& own = (*places)[static_cast<size_t>(out.world->cpu_sharer_index())];
+  if (options.numa) tell({own}, out.first_rank);
+  const int cpus = std::max(1, std::min(usable_cpus() / out.world->cpu_sharers(), own.cpus));
+  out.ranks.push_back(resources(options.threads > 0 ? options.threads : cpus, cpus, own.place));
   const auto connect = [&](std::string_view name, const std::vector<int>& members, int index) {
     return out.world->connect(name, members, index);
   };

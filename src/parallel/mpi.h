@@ -23,6 +23,8 @@ class ProcessWorld {
   virtual int local_size() const = 0;
   /// Those of them, this one included, that share this one's CPUs: 1 when mpirun bound each process to CPUs of its own.
   virtual int cpu_sharers() const = 0;
+  /// Which of them this one is, by rank.
+  virtual int cpu_sharer_index() const = 0;
   /// The communicator of a group, as ParallelGroups::Connect; this object outlives it.
   /// Every process connects its groups in the same order (that of ParallelGroups::connected).
   virtual std::unique_ptr<Communicator> connect(std::string_view name, const std::vector<int>& members, int index) = 0;

@@ -108,6 +108,7 @@ void ThreadExecutor::wait(StepResult& result) {
 }
 
 void ThreadExecutor::work(int rank) {
+  const PlacedThread placed(ranks_[static_cast<size_t>(rank)].team->place());
   Spinner spinner;
   uint32_t seen = 0;
   for (uint64_t step = 0;; ++step, ++seen) {

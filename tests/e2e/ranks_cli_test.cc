@@ -48,6 +48,16 @@ TEST(RanksCli, BenchTellsTheTopologyAndKeepsPpForThePrompt) {
   EXPECT_EQ(report.find("pp_tokens")->as_integer(), 32);
 }
 
+TEST(RanksCli, NumaSaysWhereRanksAreBoundAndChangesNoAnswer) {
+  const std::vector<std::string> command = {"logits", kDemo, "--prompt-ids", "1,2,3", "--tp", "2", "--max-total-tokens", "2048"};
+  std::vector<std::string> bound = command;
+  bound.push_back("--numa");
+  const Outcome outcome = run_lamina(bound);
+  EXPECT_EQ(outcome.out, run_lamina(command).out);
+  EXPECT_THAT(outcome.err, testing::AnyOf(HasSubstr("--numa binds nothing: "), HasSubstr("--numa: rank 0 on node ")));
+  EXPECT_EQ(outcome.exit_code, 0);
+}
+
 TEST(RanksCli, WhatIsWrongIsNamedByItsFlag) {
   const struct {
     std::vector<std::string> options;

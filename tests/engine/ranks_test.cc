@@ -102,6 +102,65 @@ TEST(RanksForms, OfTheSameTopologyGiveTheSameBits) {
   }
 }
 
+/// The CPUs that a rank computes on.
+class CpuSink final : public TapSink {
+ public:
+  void tap(std::string_view, std::string_view, ConstF32View, int64_t) override { cpus = allowed_cpus(); }
+  void wire(std::string_view, std::string_view, uint64_t) override {}
+  std::vector<int> cpus;
+};
+
+class NumaRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cpus_.size() < 2) GTEST_SKIP() << "this process may use one CPU only";
+  }
+  /// Options of a machine whose first two CPUs are nodes of their own.
+  EngineOptions options(const Topology& topology, const std::string& second) const {
+    EngineOptions out = toy_.options(topology);
+    out.numa = true;
+    out.numa_root = root_.path();
+    for (const auto& [node, list] : {std::pair("node0", cat(cpus_[0])), std::pair("node1", second)}) {
+      std::filesystem::create_directories(root_.file(node));
+      root_.write(cat(node, "/cpulist"), cat(list, "\n"));
+    }
+    return out;
+  }
+  const std::vector<int> cpus_ = allowed_cpus();
+  const ToyFolder toy_;
+  const fixture::TempFolder root_;
+};
+
+TEST_F(NumaRanks, ComputeOnTheirNodesWithTheSameBits) {
+  for (const int ranks : {1, 2}) {
+    const Topology topology{.tp_size = ranks};
+    const Answers expected = ask(*started(toy_.options(topology)));
+    std::vector<CpuSink> sinks(2);
+    auto engine = started(options(topology, cat(cpus_[1])));
+    engine->set_taps([&](int rank) { return &sinks[static_cast<size_t>(rank)]; });
+    EXPECT_EQ(ask(*engine), expected) << ranks;
+    engine.reset();
+    const std::vector<int> one = {cpus_[0]}, other = {cpus_[1]}, both = {cpus_[0], cpus_[1]}, none;
+    EXPECT_EQ(sinks[0].cpus, ranks == 1 ? both : one);
+    EXPECT_EQ(sinks[1].cpus, ranks == 1 ? none : other);
+    EXPECT_EQ(allowed_cpus(), cpus_) << "the caller was left bound";
+  }
+}
+
+TEST_F(NumaRanks, HaveNoMoreThreadsThanTheirNodeHasCpusUnlessToldTo) {
+  EngineOptions two = options({.tp_size = 2}, cat(cpus_[1]));
+  two.threads = 0;
+  EXPECT_EQ(open_ranks(two)->threads(), 2);
+  two.threads = 6;
+  EXPECT_EQ(open_ranks(two)->threads(), 6);
+}
+
+TEST_F(NumaRanks, AreRefusedWhenANodeCannotBeRead) {
+  const Result<std::unique_ptr<Engine>> engine = Engine::start(options({.tp_size = 2}, "some"));
+  ASSERT_FALSE(engine.ok());
+  EXPECT_THAT(engine.error().message, testing::HasSubstr(root_.file("node1/cpulist: 'some' is no list of CPUs")));
+}
+
 TEST(RanksTest, TheStartLineTellsTheTopology) {
   const ToyFolder toy;
   EXPECT_THAT(started(toy.options({.tp_size = 2, .pp_size = 2, .dp_attention = 2}))->info().start_line(),

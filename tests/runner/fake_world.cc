@@ -27,6 +27,7 @@ class FakeWorlds::World final : public ProcessWorld {
   int rank() const override { return rank_; }
   int local_size() const override { return size(); }
   int cpu_sharers() const override { return 1; }
+  int cpu_sharer_index() const override { return 0; }
   std::unique_ptr<Communicator> connect(std::string_view, const std::vector<int>&, int) override { return nullptr; }
   int64_t all_min(int64_t value) override { return value; }
   Status all_agree(std::string_view) override { return {}; }

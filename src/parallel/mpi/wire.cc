@@ -60,7 +60,7 @@ struct Wire::State {
   RankFault* fault = nullptr;
   std::chrono::milliseconds deadline{0};
   bool spins = false;
-  int size = 1, rank = 0, local_size = 1, cpu_sharers = 1;
+  int size = 1, rank = 0, local_size = 1, cpu_sharers = 1, cpu_sharer_index = 0;
 
   std::mutex mpi;  // MPI is entered by one thread at a time
 
@@ -142,11 +142,15 @@ void Wire::State::look_at_neighbours() {
   sched_getaffinity(0, sizeof(own), &own);
   std::vector<cpu_set_t> all(static_cast<size_t>(local_size));
   check(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, machine));
-  cpu_sharers = static_cast<int>(std::count_if(all.begin(), all.end(), [&](const cpu_set_t& theirs) {
+  const auto shares = [&](const cpu_set_t& theirs) {
     cpu_set_t common;
     CPU_AND(&common, &own, &theirs);
     return CPU_COUNT(&common) > 0;
-  }));
+  };
+  int index = 0;
+  MPI_Comm_rank(machine, &index);
+  cpu_sharers = static_cast<int>(std::count_if(all.begin(), all.end(), shares));
+  cpu_sharer_index = static_cast<int>(std::count_if(all.begin(), all.begin() + index, shares));
   MPI_Comm_free(&machine);
 }
 
@@ -188,6 +192,7 @@ int Wire::size() const { return state_->size; }
 int Wire::rank() const { return state_->rank; }
 int Wire::local_size() const { return state_->local_size; }
 int Wire::cpu_sharers() const { return state_->cpu_sharers; }
+int Wire::cpu_sharer_index() const { return state_->cpu_sharer_index; }
 bool Wire::faulted() const { return state_->fault->raised(); }
 
 void Wire::post_send(std::span<const std::byte> bytes, int to, int tag) {

@@ -25,6 +25,8 @@ class Wire {
   /// Processes of this machine, and those of them (this one included) that share this one's CPUs: 1 when each is bound to its own.
   int local_size() const;
   int cpu_sharers() const;
+  /// Those of them that have a lower rank.
+  int cpu_sharer_index() const;
   bool faulted() const;
 
   /// Adds a transfer to those that complete() waits for; the memory stays until then. No bytes, no message.

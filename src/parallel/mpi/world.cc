@@ -33,6 +33,7 @@ class MpiWorld final : public ProcessWorld {
   int rank() const override { return wire_->rank(); }
   int local_size() const override { return wire_->local_size(); }
   int cpu_sharers() const override { return wire_->cpu_sharers(); }
+  int cpu_sharer_index() const override { return wire_->cpu_sharer_index(); }
 
   std::unique_ptr<Communicator> connect(std::string_view name, const std::vector<int>& members, int index) override {
     const int tag = next_tag_;

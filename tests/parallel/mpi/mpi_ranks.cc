@@ -65,6 +65,8 @@ void check_groups(Run& run) {
 
 void check_agreement(Run& run) {
   run.expect(run.world->local_size() == run.world->size(), "not all ranks are on this machine");
+  run.expect(run.world->cpu_sharers() < run.world->size() || run.world->cpu_sharer_index() == run.rank(),
+             "not by rank among those that share CPUs");
   run.expect(run.world->all_min(100 - run.rank()) == 101 - run.world->size(), "all_min is not the least");
   run.expect(run.world->all_agree("the same").ok(), "ranks that agree are refused");
   const Status refused = run.world->all_agree(run.rank() == 1 ? "avx2" : "avx512");

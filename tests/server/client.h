@@ -29,7 +29,7 @@ struct Response {
 /// Whether somebody takes connections at the port.
 bool listens(int port);
 
-/// One connection to a port of this machine. Reads give up after ten seconds.
+/// One connection to a port of this machine. Reads and writes give up after a minute.
 class Connection {
  public:
   /// `receive_bytes`: what the system may hold of what nobody reads; 0: as it likes.

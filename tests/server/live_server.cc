@@ -25,14 +25,20 @@ LiveServer::~LiveServer() {
   server_->drain();
   thread_.join();
   server_.reset();
+  gate_.open();
   const EngineStats stats = engine_->stats();
   EXPECT_EQ(stats.pages_free + stats.pages_cached + stats.pages_held, stats.pages_total);
+}
+
+void LiveServer::step_by_step() {
+  engine_->set_taps([this](int rank) { return rank == 0 ? &gate_ : nullptr; });
 }
 
 bool LiveServer::eventually(const std::function<bool(const EngineStats&)>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition(engine_->stats())) {
     if (std::chrono::steady_clock::now() > deadline) return false;
+    gate_.let_one();
     EXPECT_EQ(get("/health").status, 200);
   }
   return true;
@@ -42,6 +48,7 @@ void LiveServer::expect_at_rest() {
   EXPECT_TRUE(eventually([](const EngineStats& s) { return s.running == 0 && s.waiting == 0 && s.pages_held == 0; }));
   const EngineStats stats = engine_->stats();
   EXPECT_EQ(stats.pages_free + stats.pages_cached, stats.pages_total);
+  step_freely();
   expect_good_request();
 }
 

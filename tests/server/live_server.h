@@ -9,6 +9,7 @@
 #include "server/server.h"
 #include "tests/server/client.h"
 #include "tests/support/safetensors_writer.h"
+#include "tests/support/step_gate.h"
 
 namespace lamina::server_test {
 
@@ -26,14 +27,21 @@ class LiveServer {
   Response post(std::string_view path, std::string_view body) const { return server_test::post(port(), path, body); }
   Response get(std::string_view path) const { return server_test::get(port(), path); }
 
-  /// Asks /health until `condition` holds, ten seconds at most; whether it held.
+  /// Before the first request: the engine makes at most one step between two looks of eventually(), and none while nobody looks. What takes
+  /// thousands of steps then outlives whatever the server notices within a few answers to /health, on a machine of any speed.
+  void step_by_step();
+  /// Ends step_by_step().
+  void step_freely() { gate_.open(); }
+
+  /// Asks /health until `condition` holds, a minute at most; whether it held.
   bool eventually(const std::function<bool(const EngineStats&)>& condition);
-  /// Expects that nothing runs, waits or holds pages soon, and that an ordinary request is answered.
+  /// Expects that nothing runs, waits or holds pages soon, and that an ordinary request is answered; steps come freely then.
   void expect_at_rest();
   /// Expects that a small request is answered well.
   void expect_good_request();
 
  private:
+  fixture::StepGate gate_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<server::Server> server_;
   std::thread thread_;

@@ -38,12 +38,17 @@ TEST(Lifecycle, ATakenPortIsNamed) {
   EXPECT_NE(second.error().message.find(cat("--port ", options.port)), std::string::npos) << second.error().message;
 }
 
+bool has_begun(const EngineStats& stats) { return stats.generation_tokens > 0; }
+
 TEST(Lifecycle, DrainingEndsWhatRunsAndRefusesWhatComes) {
   const ToyFolder toy;
-  auto live = std::make_unique<LiveServer>(toy.options());
+  server::ServerOptions options;
+  options.drain_timeout = 3600;
+  auto live = std::make_unique<LiveServer>(toy.options(), options);
+  live->step_by_step();
   Connection running(live->port());
   running.send(post_text("/v1/completions", kLong));
-  EXPECT_TRUE(running.read_until("data: "));
+  ASSERT_TRUE(live->eventually(has_begun));
   live->server().drain();
   Response health;
   do {
@@ -52,6 +57,7 @@ TEST(Lifecycle, DrainingEndsWhatRunsAndRefusesWhatComes) {
   EXPECT_EQ(health.status, 503);
   EXPECT_NE(health.body.find("shutting down"), std::string::npos);
   EXPECT_EQ(live->post("/v1/completions", R"({"prompt":[1]})").status, 503);
+  live->step_freely();
   std::thread ending([&] { live.reset(); });
   const Response response = running.read_response();
   EXPECT_EQ(response.chunks().back().find("usage")->find("completion_tokens")->as_integer(), 3000);
@@ -63,29 +69,31 @@ TEST(Lifecycle, DrainingDoesNotWaitForEver) {
   server::ServerOptions options;
   options.drain_timeout = 0.1;
   auto live = std::make_unique<LiveServer>(toy.options(), options);
+  live->step_by_step();
   Connection endless(live->port());
   endless.send(post_text("/v1/completions", R"({"prompt":[1],"max_tokens":60000,"ignore_eos":true,"stream":true})"));
-  EXPECT_TRUE(endless.read_until("data: "));
+  ASSERT_TRUE(live->eventually(has_begun));
   live.reset();
   EXPECT_EQ(endless.read_response().status, 0);
 }
 
 TEST(Lifecycle, HealthFailsWhileTheEngineMakesNoStep) {
   const ToyFolder toy;
-  EngineOptions engine = toy.options();
-  engine.chunked_prefill_size = 8192;  // one long step
   server::ServerOptions options;
   options.watchdog_timeout = 0.01;
-  LiveServer live(engine, options);
-  std::string ids = "1";
-  for (int i = 1; i < 8000; ++i) ids += ",2";
+  LiveServer live(toy.options(), options);
+  live.step_by_step();
   Connection connection(live.port());
-  connection.send(post_text("/v1/completions", cat("{\"prompt\":[", ids, "],\"max_tokens\":1}")));
-  bool failed = false;
-  while (live.engine().stats().generation_tokens == 0) failed |= live.get("/health").status == 503;
-  EXPECT_TRUE(failed);
+  connection.send(post_text("/v1/completions", R"({"prompt":[1,2],"max_tokens":1})"));
+  Response health;
+  do {
+    health = live.get("/health");
+  } while (health.status == 200);
+  EXPECT_EQ(health.status, 503);
+  EXPECT_NE(health.body.find("no step for 0.01 seconds"), std::string::npos) << health.body;
+  live.step_freely();
   EXPECT_EQ(connection.read_response().status, 200);
-  EXPECT_TRUE(live.eventually([](const EngineStats& s) { return s.running == 0; }));
+  EXPECT_EQ(live.get("/health").status, 200);
 }
 
 TEST(Lifecycle, OptionsAreChecked) {

@@ -37,7 +37,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);  // completes with 
 constexpr size_t kPipelinedBytes = size_t{64} << 10;          // read ahead of a client while its answer is computed
 constexpr size_t kWriteBytes = size_t{64} << 10, kReadBytes = 4096;
 constexpr size_t kDiscardedBytes = size_t{64} << 20;  // of a refused body, so that the client reads the refusal and not a reset
-constexpr double kDiscardSeconds = 5, kInterruptSeconds = 0.02;
+constexpr double kInterruptSeconds = 0.02;
 
 std::chrono::steady_clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -253,7 +253,7 @@ asio::awaitable<bool> Connection::refuse(HttpResponse response, const HttpReques
   if (!co_await respond(response, request) && gone_) co_return false;
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  arm(kDiscardSeconds);
+  arm(shared_.limits.refused_seconds);
   std::string scratch(kWriteBytes, '\0');
   for (size_t total = 0; total < kDiscardedBytes;) {
     const auto [ec, count] = co_await socket_.async_read_some(asio::buffer(scratch), kAwait);

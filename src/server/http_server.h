@@ -16,9 +16,10 @@ struct HttpLimits {
   size_t max_connections = 1024;
   double header_seconds = 10;  // from a request's first byte to the end of its header
   double body_seconds = 60;
-  double idle_seconds = 75;   // between requests of a connection
-  double write_seconds = 30;  // for the client to take 64 KB
-  int send_bytes = 0;         // that the system holds of answers which a client does not take yet; 0: as many as it likes
+  double idle_seconds = 75;    // between requests of a connection
+  double write_seconds = 30;   // for the client to take 64 KB
+  double refused_seconds = 5;  // for the rest of a refused request, which is thrown away
+  int send_bytes = 0;          // that the system holds of answers which a client does not take yet; 0: as many as it likes
 };
 
 class HttpHandler {

@@ -29,7 +29,9 @@ TEST(BadInput, NestingWithoutEnd) {
 }
 
 TEST(BadInput, BodyOfThirtyMegabytes) {
-  LiveServer live(demo_options());
+  server::ServerOptions options;
+  options.limits.refused_seconds = 3600;  // else a sender that is put off gets a reset after all
+  LiveServer live(demo_options(), options);
   const std::string body = cat("{\"prompt\":\"", std::string(size_t{30} << 20, 'x'), "\"}");
   Connection announced(live.port());
   EXPECT_TRUE(announced.send(post_text("/v1/completions", body)));  // all of it can be sent: the refusal is not lost in a reset
@@ -121,6 +123,7 @@ TEST(BadInput, AQueueAtItsLimitIsBusyAndNotWrong) {
   options.max_running_requests = 1;
   options.max_queued_requests = 2;
   LiveServer live(options);
+  live.step_by_step();  // nobody makes room in the queue
   const std::string body = R"({"prompt":[1],"n":8,"max_tokens":2000,"ignore_eos":true})";
   const Response response = live.post("/v1/completions", body);
   EXPECT_EQ(response.status, 503) << response.body;

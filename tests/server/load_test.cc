@@ -92,9 +92,13 @@ struct Counts {
   std::atomic<int64_t> answers{0}, wrong{0}, vanished{0}, refused{0};
 };
 
+int open_files() {
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
 class Load {
  public:
-  explicit Load(const EngineOptions& options) : live_(options) {
+  explicit Load(const EngineOptions& options) : live_(options), files_(open_files()) {
     for (const Ask& ask : asks_) {
       EXPECT_TRUE(live_.engine().flush_cache());
       alone_.push_back(comparable(live_.post(ask.path, ask.body)));
@@ -111,6 +115,7 @@ class Load {
   void misbehave(std::mt19937& random);
 
   LiveServer live_;
+  const int files_;  // open while there are no connections
   std::vector<Ask> asks_ = good_asks();
   std::vector<std::string> alone_;
   Counts counts_;
@@ -159,18 +164,20 @@ void Load::client(int number, Clock::time_point end) {
   }
 }
 
-int open_files() {
-  return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+/// Whether the server closes its side of every connection within a minute. Nobody asks it anything meanwhile: that opens another one.
+bool come_down_to(int files) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (open_files() != files && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  return open_files() == files;
 }
 
 void Load::run(int clients, double seconds) {
-  const int files = open_files();
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   std::vector<std::thread> threads;
   for (int i = 0; i < clients; ++i) threads.emplace_back([this, i, end] { client(i, end); });
   for (std::thread& thread : threads) thread.join();
   live_.expect_at_rest();
-  EXPECT_TRUE(live_.eventually([&](const EngineStats&) { return open_files() == files; }));
+  EXPECT_TRUE(come_down_to(files_)) << files_ << " files were open, now " << open_files();
   EXPECT_TRUE(live_.engine().flush_cache());
   const EngineStats stats = live_.engine().stats();
   EXPECT_EQ(stats.pages_free, stats.pages_total);

@@ -27,6 +27,7 @@ void run_attention(const AttentionArgs& args, const AttentionItem& item, void* m
   for (int64_t block = begin; block < end; block += kAttentionBlock) {
     block_rows.find(block + kAttentionBlock, end);
     block_rows.enter(block);
+    if (Form::kTransposedKeys && block == begin) block_rows.touch();
     const bool all_seen = rows.all_see(block, 0, rows.rows - 1, least<V>(kAttentionBlock, item.sequence->kv_len - block));
     for (int head = 0; head < item.kv_head_count; ++head) {
       if (Kv::kScaled) block_rows.find_scales(head);
@@ -35,7 +36,7 @@ void run_attention(const AttentionArgs& args, const AttentionItem& item, void* m
       else
         load_key_rows<V, Kv>(args, block_rows, head, words);
       load_values<V, Kv, Form::kTransposedKeys>(args, block_rows, head, words);
-      words.any_spoilt = !all_seen && take_out_spoilt<V, Words>(words);
+      words.any_spoilt = !all_seen && take_out_spoilt<V, Words>(words, block_rows.wanted());
       form.add_block(block, head, block_rows);
     }
   }

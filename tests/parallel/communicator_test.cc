@@ -64,14 +64,23 @@ TEST(ThreadRanks, ABarrierIsPassedWhenAllHaveCome) {
   });
 }
 
+/// What is said when ranks 0 and 2 of four come and wait 50 ms for the others.
+std::string late_message(int cpus) {
+  RankFault fault;
+  on_ranks(4, fault, {.deadline = 50ms, .cpus = cpus}, [&](Communicator& c) {
+    float value = 1;
+    if (c.rank() % 2 == 0) c.all_reduce_sum({&value, 1, 1});
+  });
+  return fault.message();
+}
+
 TEST(ThreadRanks, AMissedDeadlineNamesWhoDidNotComeToWhat) {
   for (const int cpus : {1, 64}) {
-    RankFault fault;
-    on_ranks(4, fault, {.deadline = 50ms, .cpus = cpus}, [&](Communicator& c) {
-      float value = 1;
-      if (c.rank() % 2 == 0) c.all_reduce_sum({&value, 1, 1});
-    });
-    EXPECT_THAT(fault.message(), testing::AllOf(HasSubstr("ranks 1, 3"), HasSubstr("all_reduce_sum"), HasSubstr("50 ms")));
+    // One of the two may be put off for so long that it is late as well, and named: then they wait once more.
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    std::string message = late_message(cpus);
+    while (message.find("ranks 1, 3 did") == std::string::npos && std::chrono::steady_clock::now() < end) message = late_message(cpus);
+    EXPECT_THAT(message, testing::AllOf(HasSubstr("ranks 1, 3 did"), HasSubstr("all_reduce_sum"), HasSubstr("50 ms")));
   }
 }
 
@@ -114,10 +123,11 @@ TEST(ThreadRanks, AFaultEndsTheWaitsOfAllAndEveryLaterCall) {
 TEST(ThreadRanks, ASenderIsHeldBackOnlyByManyUnreceivedMessages) {
   RankFault fault;
   on_ranks(2, fault, {.deadline = 50ms}, [&](Communicator& c) {
+    if (c.rank() == 1) return;
     const std::byte byte{};
-    for (int i = 0; c.rank() == 0 && i < 32; ++i) c.send({&byte, 1}, 1);
+    for (int i = 0; i < 32; ++i) c.send({&byte, 1}, 1);
     EXPECT_FALSE(fault.raised());
-    for (int i = 0; c.rank() == 0 && i < 1000; ++i) c.send({&byte, 1}, 1);
+    for (int i = 0; i < 1000; ++i) c.send({&byte, 1}, 1);
   });
   EXPECT_THAT(fault.message(), testing::AllOf(HasSubstr("rank 1"), HasSubstr("receive")));
 }

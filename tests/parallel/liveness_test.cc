@@ -21,13 +21,13 @@ struct LinkedRanks {
     for (int r = 0; r < size; ++r) ranks.push_back(std::make_unique<Liveness>(faults[static_cast<size_t>(r)], r, size));
     const LinkAddress address = ranks[0]->listen(one_machine).value();
     std::vector<std::thread> threads;
-    for (const auto& rank : ranks) threads.emplace_back([&] { EXPECT_TRUE(rank->link(address, 20s).ok()); });
+    for (const auto& rank : ranks) threads.emplace_back([&] { EXPECT_TRUE(rank->link(address, 60s).ok()); });
     for (std::thread& thread : threads) thread.join();
   }
   /// What rank `rank` learned, once it did.
   std::string fault_of(int rank) {
     const RankFault& fault = faults[static_cast<size_t>(rank)];
-    const auto until = std::chrono::steady_clock::now() + 20s;
+    const auto until = std::chrono::steady_clock::now() + 60s;
     while (!fault.raised() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     return fault.message();
   }
@@ -84,8 +84,8 @@ TEST(Liveness, AStrangerIsNotTakenForARank) {
   to.sin_family = AF_INET, to.sin_port = htons(address.port), to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(connect(stranger, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
   ASSERT_GT(write(stranger, "GET / HTTP/1.1\r\n\r\n", 18), 0);
-  std::thread joins([&] { EXPECT_TRUE(rank.link(address, 20s).ok()); });
-  EXPECT_TRUE(root.link(address, 20s).ok());
+  std::thread joins([&] { EXPECT_TRUE(rank.link(address, 60s).ok()); });
+  EXPECT_TRUE(root.link(address, 60s).ok());
   joins.join();
   close(stranger);
   EXPECT_FALSE(fault.raised());
@@ -95,7 +95,7 @@ TEST(Liveness, AStrangerIsNotTakenForARank) {
 TEST(Liveness, WithoutAnAddressOfRankZeroThereIsAnError) {
   RankFault fault;
   Liveness rank(fault, 1, 2);
-  EXPECT_THAT(rank.link({}, 20s).error().message, HasSubstr("no address"));
+  EXPECT_THAT(rank.link({}, 60s).error().message, HasSubstr("no address"));
   EXPECT_THAT(rank.link({.port = 1, .count = 1, .hosts = {htonl(INADDR_LOOPBACK)}}, 50ms).error().message,
               HasSubstr("cannot connect to rank 0"));
 }

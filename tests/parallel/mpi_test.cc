@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
@@ -38,9 +39,9 @@ class MpiRanks : public testing::TestWithParam<const char*> {
     if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << "built without Open MPI (libopenmpi-dev)";
   }
 
-  /// Beyond 60 s the shell ends it, with exit code 124.
+  /// Beyond three minutes the shell ends it, with exit code 124.
   static Outcome ranks(int size, const char* mode, std::string_view options = "") {
-    return run(cat("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 60 mpirun --oversubscribe --bind-to none ",
+    return run(cat("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 180 mpirun --oversubscribe --bind-to none ",
                    options, " -n ", size, " ", kProgram, " ", mode));
   }
   static void expect_left(const Outcome& outcome, std::initializer_list<int> left, std::string_view reason) {
@@ -67,13 +68,27 @@ TEST_P(MpiRanks, AKilledRankZeroEndsAllOthers) { expect_left(ranks(3, "root-dies
 INSTANTIATE_TEST_SUITE_P(Transport, MpiRanks, testing::Values("", "--mca btl self,tcp"),
                          [](const auto& c) { return std::string_view(c.param).empty() ? "SharedMemory" : "TcpOnly"; });
 
-class MpiFaults : public MpiRanks {};
+class MpiFaults : public MpiRanks {
+ protected:
+  static constexpr const char* kLate = "rank 1 did not come to all_reduce_sum of group \"tp\" within 300 ms";
+
+  /// A busy machine may put off another rank too, for longer than 300 ms: then that one is named, and the run says nothing of rank 1.
+  static Outcome late() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+    Outcome out = ranks(3, "late");
+    while (out.output.find(kLate) == std::string::npos && out.output.find(" did not come to ") != std::string::npos &&
+           std::chrono::steady_clock::now() < end) {
+      out = ranks(3, "late");
+    }
+    return out;
+  }
+};
 
 TEST_P(MpiFaults, EndAllRanksWithTheirReason) {
   const std::string_view mode = GetParam();
   if (mode == "idle") expect_left(ranks(3, "idle"), {0, 1}, "rank 2 of 3 is gone");
   if (mode == "raise") expect_left(ranks(3, "raise"), {0, 1, 2}, "rank 1: no memory for the KV pool");
-  if (mode == "late") expect_left(ranks(3, "late"), {0, 1, 2}, "rank 1 did not come to all_reduce_sum of group \"tp\" within 300 ms");
+  if (mode == "late") expect_left(late(), {0, 1, 2}, kLate);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kind, MpiFaults, testing::Values("idle", "raise", "late"), [](const auto& c) { return std::string(c.param); });

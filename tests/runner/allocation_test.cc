@@ -32,7 +32,9 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::fre
 namespace lamina {
 namespace {
 
-/// Allocations, by all ranks, of 20 decode steps of `batch` requests after a few warm ones.
+/// Allocations, by all ranks, of 20 decode steps of `batch` requests after a few warm ones. Between two stages as many messages may be
+/// under way as plans; the buffers for them are made when a stage falls behind, and that may be after the warm steps: they are counted anew
+/// then.
 int64_t decode_allocations(const std::string& model, const Topology& topology, int batch, double temperature) {
   testing::RigOptions options;
   options.model = model;
@@ -49,10 +51,15 @@ int64_t decode_allocations(const std::string& model, const Topology& topology, i
     EXPECT_TRUE(rig.scheduler().submit(std::move(request)).ok());
     rig.answer(RequestId(b)).tokens.reserve(200);
   }
-  for (int i = 0; i < 20; ++i) rig.step();
-  const int64_t before = allocations.load();
-  for (int i = 0; i < 20; ++i) rig.step();
-  return allocations.load() - before;
+  const auto of_20_steps = [&] {
+    const int64_t before = allocations.load();
+    for (int i = 0; i < 20; ++i) rig.step();
+    return allocations.load() - before;
+  };
+  of_20_steps();
+  int64_t count = of_20_steps();
+  for (int late = 1; late < topology.pp_size && count > 0; ++late) count = of_20_steps();
+  return count;
 }
 
 void expect_none(const Topology& topology, const std::string& model = "llama-gqa") {

@@ -86,7 +86,7 @@ void Rig::start_executor(const RigOptions& options) {
       workers_.emplace_back(
           [this, r] { ends_[static_cast<size_t>(r) - 1] = run_process_worker(ranks_[static_cast<size_t>(r)], worlds_->world(r), fault_); });
     }
-    executor_ = make_process_executor(options.topology, ranks_[0], worlds_->world(0), fault_, options.deadline);
+    executor_ = make_process_executor(options.topology, ranks_[0], worlds_->world(0), fault_, options.result_deadline);
   }
 }
 

@@ -34,7 +34,8 @@ struct RigOptions {
   bool prefix_cache = true;
   SchedulePolicy policy = SchedulePolicy::kFcfs;
   double new_token_ratio = 0.3;
-  std::chrono::milliseconds deadline = std::chrono::seconds(60);  // of the ranks' waits
+  std::chrono::milliseconds deadline = std::chrono::seconds(60);         // of the ranks' waits for each other
+  std::chrono::milliseconds result_deadline = std::chrono::seconds(60);  // of rank 0's wait for the results of other processes
   /// Replaces the attention backend of every rank (a planted fault).
   std::function<std::unique_ptr<AttentionBackend>()> backend;
 };

@@ -226,7 +226,7 @@ TEST(StepExecutor, AResultThatCannotBeReadOrBelongsToAnotherStepEndsTheRun) {
 TEST(StepExecutor, AResultThatDoesNotComeEndsTheRun) {
   RigOptions options = options_of({.pp_size = 2});
   options.processes = true;
-  options.deadline = std::chrono::milliseconds(200);
+  options.result_deadline = std::chrono::milliseconds(200);
   Rig rig(options);
   rig.worlds().lose_results();
   ASSERT_TRUE(rig.scheduler().submit(request(1, 4, 4)).ok());

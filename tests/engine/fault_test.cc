@@ -5,6 +5,7 @@
 #include <future>
 
 #include "tests/engine/toy_engine.h"
+#include "tests/support/step_gate.h"
 
 namespace lamina::engine_test {
 namespace {
@@ -14,16 +15,19 @@ using testing::HasSubstr;
 TEST(Fault, EndsRequestsInFlightAndRefusesOthers) {
   const ToyFolder toy;
   for (const Topology& topology : {Topology{}, Topology{.tp_size = 2}, Topology{.pp_size = 2}, Topology{.tp_size = 2, .dp_attention = 2}}) {
+    fixture::StepGate gate;  // no request ends before the fault
     const auto engine = started(toy.options(topology));
+    engine->set_taps([&](int rank) { return rank == 0 ? &gate : nullptr; });
     std::vector<std::unique_ptr<RequestStream>> streams;
     for (int r = 0; r < 3; ++r) {
       auto stream = engine->submit(greedy(fixture::toy_prompt(20), 400));
       ASSERT_TRUE(stream.ok());
       streams.push_back(std::move(*stream));
     }
-    ASSERT_TRUE(streams[0]->next().has_value());
+    while (!streams[0]->try_next()) gate.let_one();
     EXPECT_EQ(engine->fault(), "");
     engine->rank_fault().raise("rank 1 is gone");
+    gate.open();
     for (const auto& stream : streams) {
       EngineEvent last;
       while (std::optional<EngineEvent> event = stream->next()) last = std::move(*event);

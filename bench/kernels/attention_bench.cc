@@ -1,4 +1,5 @@
-// Attention of a 1B model's layer (32 query heads, 8 kv heads of 64): a prompt's prefill, and one token over a long context.
+// Attention of a 1B model's layer (32 query heads, 8 kv heads of 64) and of Qwen3-0.6B's (16, 8 of 128): a prompt's prefill, and one
+// token over a short or long context.
 
 #include <time.h>
 
@@ -82,7 +83,9 @@ void shapes(benchmark::internal::Benchmark* b) {
     for (const int64_t tokens : {512, 4096}) b->Args({isa, 512, tokens, 32, 8, 64});
     b->Args({isa, 512, 512, 32, 32, 64});
     b->Args({isa, 512, 512, 32, 8, 128});
-    for (const int64_t tokens : {512, 8192}) b->Args({isa, 1, tokens, 32, 8, 64});
+    b->Args({isa, 512, 512, 16, 8, 128});
+    for (const int64_t tokens : {48, 512, 8192}) b->Args({isa, 1, tokens, 32, 8, 64});
+    b->Args({isa, 1, 48, 16, 8, 128});
     b->Args({isa, 1, 8192, 32, 32, 64});
     b->Args({isa, 1, 8192, 32, 8, 128});
   }

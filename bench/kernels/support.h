@@ -40,8 +40,7 @@ inline Buffer numbers(DType dtype, int64_t count) {
 }
 
 inline bool usable(Isa isa) {
-  const CpuFeatures features = decode_features(read_cpuid());
-  return isa == Isa::kRef || (isa == Isa::kAvx2 ? features.avx2 : features.avx512_bf16 && features.avx512_vnni);
+  return supports(decode_features(read_cpuid()), isa);
 }
 
 /// Best read bandwidth seen so far; measured again at each call, so that the ceiling and what is compared with it lie side by side.

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""compare.py NATIVE FOREIGN_COMMAND...: two builds of lamina on the reference kernels answer a prompt of the demo model alike.
+
+Every rounding of the kernels is IEEE's and nothing is contracted, so both builds add and multiply to the same bits. The C library's exp,
+sin, cos and pow may differ on another processor by a unit in the last place, and then a bf16 or 8-bit rounding may fall to the other side.
+Hence logits are held to a bound, in parts of the largest, and tokens to equality; how many logits have the same bits is printed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+MODEL = "models/demo"
+PROMPT = "<|user|>What is a glacier?<|end|><|assistant|>"
+ROUNDED = 1e-2
+RUNS = [
+    (["--dtype", "float32"], 1e-5),
+    ([], ROUNDED),
+    (["--kv-cache-dtype", "int8"], ROUNDED),
+    (["--kv-cache-dtype", "fp8_e4m3"], ROUNDED),
+    (["--quantization", "int8"], ROUNDED),
+    (["--quantization", "int4"], ROUNDED),
+    (["--quantization", "fp8"], ROUNDED),
+]
+
+
+def answer(command, subcommand, arguments):
+    environment = dict(os.environ, LAMINA_ISA="ref")
+    done = subprocess.run([*command, subcommand, MODEL, "--json", *arguments], env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(done.args)}: exit code {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def compare(native, foreign, ids, options, bound):
+    arguments = [*options, "--prompt-ids", ",".join(map(str, ids))]
+    rows = zip(answer(native, "logits", arguments)["logits"], answer(foreign, "logits", arguments)["logits"], strict=True)
+    pairs = [pair for ours, theirs in rows for pair in zip(ours, theirs, strict=True)]
+    same = sum(a == b for a, b in pairs)
+    apart = max(abs(a - b) for a, b in pairs) / max(abs(a) for a, _ in pairs)
+    name = " ".join(options) or "bfloat16"
+    print(f"{name}: {same} of {len(pairs)} logits have the same bits; largest difference {apart:.1e} of the largest logit")
+    if not apart <= bound:
+        sys.exit(f"error: {name}: the builds differ by more than {bound}")
+
+
+def main():
+    native, foreign = [sys.argv[1]], sys.argv[2:]
+    arguments = ["--prompt", PROMPT, "--max-new-tokens", "24"]
+    ours, theirs = (answer(command, "generate", arguments) for command in (native, foreign))
+    print(f"generated: {theirs['text']!r}")
+    for key in ("prompt_ids", "output_ids"):
+        if ours[key] != theirs[key]:
+            sys.exit(f"error: {key} differ: {ours[key]}, {theirs[key]}")
+    for options, bound in RUNS:
+        compare(native, foreign, ours["prompt_ids"], options, bound)
+
+
+if __name__ == "__main__":
+    main()

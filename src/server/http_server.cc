@@ -80,7 +80,11 @@ void HttpServer::Impl::begin_drain(double seconds) {
   if (ending) return;
   ending = true;
   handler.draining();
-  connections.when_idle([this] { asio::post(io, [this] { stop(); }); });
+  connections.when_idle([this] {
+    asio::post(io, [this] {
+      if (!handler.failed()) stop();
+    });
+  });
   drain_timer.expires_after(as_duration(seconds));
   drain_timer.async_wait([this, seconds](const error_code& ec) {
     if (ec) return;

@@ -33,6 +33,8 @@ class HttpHandler {
   virtual void answered(const HttpRequest& request, int status) = 0;
   /// Told once, when draining begins.
   virtual void draining() = 0;
+  /// Whether stop_after() is about to be called: a drain that has nothing left to wait for leaves the end to it.
+  virtual bool failed() = 0;
 };
 
 /// Two threads: the one in run() owns the sockets, another one prepares requests.

@@ -36,6 +36,7 @@ class Server final : private HttpHandler {
   Reply handle(const HttpRequest& request) override;
   void answered(const HttpRequest& request, int status) override;
   void draining() override { draining_ = true; }
+  bool failed() override { return ready() && !context_.load()->engine.fault().empty(); }
   HttpResponse health();
   /// Why nothing is served now; empty when it is.
   std::string unready();

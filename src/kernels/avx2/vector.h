@@ -20,6 +20,7 @@ struct Avx2 {
   template <class Bytes>
   using Kv8 = vec::FloatKv8<Avx2, Bytes>;
   using Bf16Product = vec::FloatProduct<Avx2, uint16_t>;
+  using Int4Product = vec::NibbleProduct<Avx2>;
   static constexpr int64_t kWidth = 8;
   static constexpr int kRegisters = 16;
   static constexpr int kTileRows = 6;  // 12 accumulators, 2 vectors of weights and a broadcast of 16 registers
@@ -27,6 +28,7 @@ struct Avx2 {
   static constexpr int kByteRows = 4;  // operands of byte products are pairs of vectors
   static constexpr int kKeptRows = 3;  // beside 6 totals
   static constexpr int kKeptByteRows = 2;
+  static constexpr int kKeptNibbleRows = 3;
   static constexpr int kTileVectors = 2;
   static constexpr int kFewRows = 2;  // 4 sums and 4 totals beside what decodes
   static constexpr int kFewByteRows = 2;
@@ -198,16 +200,18 @@ struct Avx2 {
   };
   using ByteWeight = ByteInput;
   static ByteInput unsigned_bytes(I word) { return {both(word, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16(word, 8)}; }
-  static ByteInput byte_input(const uint8_t* p) {
+  static I broadcast_bytes(const uint8_t* p) {
     int word;
     __builtin_memcpy(&word, p, sizeof(word));
-    return unsigned_bytes(_mm256_set1_epi32(word));
+    return _mm256_set1_epi32(word);
   }
+  static ByteInput byte_input(const uint8_t* p) { return unsigned_bytes(broadcast_bytes(p)); }
   static ByteWeight byte_weight(I word) { return {_mm256_srai_epi16(_mm256_slli_epi16(word, 8), 8), _mm256_srai_epi16(word, 8)}; }
   static ByteInput bytes_of_128() { return {_mm256_set1_epi16(128), _mm256_set1_epi16(128)}; }
   static I dot_bytes(I sum, ByteInput x, ByteWeight w) {
     return add_words(sum, add_words(_mm256_madd_epi16(x.even, w.even), _mm256_madd_epi16(x.odd, w.odd)));
   }
+  static I dot_nibbles(I sum, I x, I w) { return add_words(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), _mm256_set1_epi16(1))); }
 
   /// Inlined by force: gcc 12 takes a function that only prefetches for one without effect, and drops calls of it.
   [[gnu::always_inline]] static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

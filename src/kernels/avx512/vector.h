@@ -79,6 +79,7 @@ struct Avx512 : Lanes512 {
   template <class Bytes>
   using Kv8 = vec::PairKv8<Avx512, Bytes>;
   using Bf16Product = vec::PairProduct<Avx512>;
+  using Int4Product = vec::ByteProduct<Avx512>;
   static constexpr int kByteRows = 12;
   static constexpr int kKeptByteRows = 7;
   static constexpr int kFewByteRows = 6;

@@ -15,9 +15,11 @@ struct Avx512F : Lanes512 {
   template <class Bytes>
   using Kv8 = vec::FloatKv8<Avx512F, Bytes>;
   using Bf16Product = vec::FloatProduct<Avx512F, uint16_t>;
+  using Int4Product = vec::NibbleProduct<Avx512F>;
   static constexpr int kByteRows = 12;     // 24 accumulators, 4 vectors of weights, 2 of inputs and a mask of 32 registers
   static constexpr int kKeptByteRows = 6;  // beside 12 totals
-  static constexpr int kFewByteRows = 4;   // 8 sums and 8 totals beside pairs of vectors
+  static constexpr int kKeptNibbleRows = 6;
+  static constexpr int kFewByteRows = 4;  // 8 sums and 8 totals beside pairs of vectors
   static constexpr int kMultiplyAddFlops = 32;
 
   // bf16
@@ -41,16 +43,18 @@ struct Avx512F : Lanes512 {
   };
   using ByteWeight = ByteInput;
   static ByteInput unsigned_bytes(I word) { return {both(word, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16(word, 8)}; }
-  static ByteInput byte_input(const uint8_t* p) {
+  static I broadcast_bytes(const uint8_t* p) {
     int word;
     __builtin_memcpy(&word, p, sizeof(word));
-    return unsigned_bytes(_mm512_set1_epi32(word));
+    return _mm512_set1_epi32(word);
   }
+  static ByteInput byte_input(const uint8_t* p) { return unsigned_bytes(broadcast_bytes(p)); }
   static ByteWeight byte_weight(I word) { return {_mm512_srai_epi16(_mm512_slli_epi16(word, 8), 8), _mm512_srai_epi16(word, 8)}; }
   static ByteInput bytes_of_128() { return {_mm512_set1_epi16(128), _mm512_set1_epi16(128)}; }
   static I dot_bytes(I sum, ByteInput x, ByteWeight w) {
     return add_words(sum, add_words(_mm512_madd_epi16(x.even, w.even), _mm512_madd_epi16(x.odd, w.odd)));
   }
+  static I dot_nibbles(I sum, I x, I w) { return add_words(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(x, w), _mm512_set1_epi16(1))); }
 };
 
 }  // namespace

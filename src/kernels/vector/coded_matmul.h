@@ -30,6 +30,7 @@ class CodedMatmul {
 
  private:
   using Decoder = typename P::template Decoder<kCode>;
+  using Tile = typename P::Tile;
   static constexpr int64_t kUnit = word_codes(kCode);
   static constexpr int64_t kRowBlock = 192;   // rows whose totals and sums stay in the first-level cache
   static constexpr int64_t kMostSteps = 512;  // 16 KiB of decoded words
@@ -121,7 +122,7 @@ class CodedMatmul {
 #pragma GCC unroll 8
       for (int s = 0; s < Decoder::kSteps; ++s, to += kPanelRows) {
         if constexpr (!kInPlace) V::store_words(to, steps[s], V::kWidth);
-        if constexpr (P::kBiased) bias = P::multiply_add(bias, V::bytes_of_128(), P::weight(steps[s]));
+        if constexpr (P::kBiased) bias = P::multiply_add(bias, P::input_of_128(), P::weight(steps[s]));
       }
     }
     V::store_words(start, V::sub_words(V::zero_words(), bias), V::kWidth);
@@ -139,19 +140,30 @@ class CodedMatmul {
   void multiply_part(int64_t row, int64_t rows, int64_t k, int64_t run) {
     if (P::kBiased && part_.continues) correct_sums(rows);
     part_.scales = scales_, part_.starts = starts_, part_.pieces = pieces_, part_.unit = kUnit;
-    const int64_t limit = coded_tile_limit<V, P>(part_);
+    const int64_t limit = coded_tile_limit<V, Tile>(part_);
     for (int64_t r = 0; r < rows;) {
       const int64_t tiles = (rows - r + limit - 1) / limit;  // even shares, as tile_share
       const int64_t count = (rows - r + tiles - 1) / tiles;
-      const CodedRows<P> tile{.x = x_row(row + r) + k,
-                              .x_stride = x_.stride,
-                              .x_scales = run_scales(row + r, run),
-                              .x_scale_stride = x_.scales.stride,
-                              .totals = totals_ + r * kPanelRows,
-                              .sums = sums_ + r * kPanelRows};
-      coded_panel_tile<V, P>(count, part_, tile);
+      CodedRows<Tile> tile{.x_scales = run_scales(row + r, run),
+                           .x_scale_stride = x_.scales.stride,
+                           .totals = totals_ + r * kPanelRows,
+                           .sums = sums_ + r * kPanelRows};
+      set_input(x_row(row + r) + k, count, tile);
+      coded_panel_tile<V, Tile>(count, part_, tile);
       r += count;
     }
+  }
+
+  /// The part's values of `count` rows, as the tile takes them.
+  void set_input(const typename Tile::X* x, int64_t, CodedRows<Tile>& tile) { tile.x = x, tile.x_stride = x_.stride; }
+  void set_input(const uint16_t* x, int64_t count, CodedRows<FloatProduct<V, float>>& tile) {
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t i = 0; i < part_.steps; i += V::kWidth) {
+        const int64_t n = least<V>(V::kWidth, part_.steps - i);
+        V::store(expanded_ + r * kMostSteps + i,
+                 n == V::kWidth ? V::load_bf16(x + r * x_.stride + i) : V::load_bf16_n(x + r * x_.stride + i, n));
+      }
+    tile.x = expanded_, tile.x_stride = kMostSteps;
   }
 
   /// Totals of `rows` rows times what scales whole rows, plus the bias.
@@ -180,13 +192,15 @@ class CodedMatmul {
   F32View out_;
   bool run_scales_;
   int64_t panel_words_ = 0;
-  CodedPart<P> part_;
+  CodedPart<Tile> part_;
   CodedPiece pieces_[kMostPieces];
   alignas(64) uint32_t decoded_[kMostSteps * kPanelRows];
   alignas(64) float scales_[kMostPieces * kPanelRows];
   alignas(64) uint32_t starts_[kMostPieces * kPanelRows];
   alignas(64) float totals_[kRowBlock * kPanelRows];
   alignas(64) uint32_t sums_[kRowBlock * kPanelRows];
+  static constexpr bool kExpands = sizeof(X) < sizeof(typename Tile::X);
+  alignas(64) float expanded_[kExpands ? Tile::kRows * kMostSteps : 1];
 };
 
 template <class V, class P, Code kCode>
@@ -216,7 +230,7 @@ void coded_panels(const Activation& x, const CodedMatrix& w, const float* bias, 
   if (x.dtype == DType::kBF16) return coded_panels_of<V, typename V::Bf16Product>(x, w, bias, out, begin, end);
   if (w.code == Code::kInt8) return coded_panels_of<V, ByteProduct<V>, Code::kInt8>(x, w, bias, out, begin, end);
   LAMINA_CHECK(w.code == Code::kInt4, "int8 activations multiply int8 and int4 codes");
-  coded_panels_of<V, ByteProduct<V>, Code::kInt4>(x, w, bias, out, begin, end);
+  coded_panels_of<V, typename V::Int4Product, Code::kInt4>(x, w, bias, out, begin, end);
 }
 
 }  // namespace lamina::kernels::vec

@@ -10,10 +10,11 @@ namespace lamina::kernels::vec {
 
 // --- products: kDepth values of depth a step ------------------------------------------------------------------------------------------
 
-/// x f32 or bf16, weights f32.
+/// x f32 or bf16, weights f32. Tiles of many rows have their inputs expanded before: a broadcast of a bf16 costs as much as a product.
 template <class V, class XType>
 struct FloatProduct {
   using X = XType;
+  using Tile = FloatProduct<V, float>;
   using Sum = typename V::F;
   using Input = typename V::F;
   using Weight = typename V::F;
@@ -39,6 +40,7 @@ struct FloatProduct {
 template <class V>
 struct PairProduct {
   using X = uint16_t;
+  using Tile = PairProduct;
   using Sum = typename V::F;
   using Input = typename V::I;
   using Weight = typename V::I;
@@ -63,6 +65,7 @@ struct PairProduct {
 template <class V>
 struct ByteProduct {
   using X = uint8_t;
+  using Tile = ByteProduct;
   using Sum = typename V::I;
   using Input = typename V::ByteInput;
   using Weight = typename V::ByteWeight;
@@ -76,11 +79,26 @@ struct ByteProduct {
   static constexpr bool kBiased = true;
   static constexpr X kPad = 128;
   static Input input(const uint8_t* x) { return V::byte_input(x); }
+  static Input input_of_128() { return V::bytes_of_128(); }
   static Weight weight(typename V::I word) { return V::byte_weight(word); }
   static Sum multiply_add(Sum sum, Input x, Weight w) { return V::dot_bytes(sum, x, w); }
   static Sum from_words(typename V::I words) { return words; }
   static typename V::I words(Sum sum) { return sum; }
   static typename V::F to_float(Sum sum) { return V::to_float(sum); }
+};
+
+/// The same for weights of int4 less zeros up to 16, where dot products of bytes are made of sums of pairs in 16 bits: these fit.
+template <class V>
+struct NibbleProduct : ByteProduct<V> {
+  using Tile = NibbleProduct;
+  using Sum = typename V::I;
+  using Input = typename V::I;
+  using Weight = typename V::I;
+  static constexpr int kKeptRows = V::kKeptNibbleRows;
+  static Input input(const uint8_t* x) { return V::broadcast_bytes(x); }
+  static Input input_of_128() { return V::set1_word(0x80808080); }
+  static Weight weight(typename V::I word) { return word; }
+  static Sum multiply_add(Sum sum, Input x, Weight w) { return V::dot_nibbles(sum, x, w); }
 };
 
 // --- many rows ------------------------------------------------------------------------------------------------------------------------
@@ -359,7 +377,7 @@ class FewRowsTile {
 #pragma GCC unroll 8
       for (int s = 0; s < Decoder::kSteps; ++s) {
         const typename P::Weight b = P::weight(steps[s]);
-        if constexpr (P::kBiased) sums.bias[c] = P::multiply_add(sums.bias[c], V::bytes_of_128(), b);
+        if constexpr (P::kBiased) sums.bias[c] = P::multiply_add(sums.bias[c], P::input_of_128(), b);
 #pragma GCC unroll 6
         for (int r = 0; r < R; ++r) sums.sum[r][c] = P::multiply_add(sums.sum[r][c], P::input(x + r * stride + s * P::kDepth), b);
       }

@@ -184,6 +184,16 @@ class BlockRows {
       }
   }
 
+  /// Asks for one key and value of the next block, to come into the second cache while this one is worked on: what many rows multiply must
+  /// keep the first. Inlined by force, see V::prefetch.
+  [[gnu::always_inline]] void ask_for_next(int64_t i, int head) const {
+    const int64_t next = (block_ + kAttentionBlock) % (2 * kAttentionBlock);
+    if (i >= wanted_[next / kAttentionBlock]) return;
+    const int64_t key_bytes = args_.qk_dim * bytes_, value_bytes = args_.v_dim * bytes_;
+    for (int64_t o = 0; o < key_bytes; o += 64) __builtin_prefetch(keys_[next + i] + head * key_bytes + o, 0, 2);
+    for (int64_t o = 0; o < value_bytes; o += 64) __builtin_prefetch(values_[next + i] + head * value_bytes + o, 0, 2);
+  }
+
   /// Asks the memory for a few more lines of the next block, row by row, all heads of a row at once: they are neighbours. Called between
   /// the pieces of work on this block, so that the memory works while the CPU computes; many at once would only fill its queue of misses,
   /// and what this block reads out of the second cache would wait behind them.
@@ -253,6 +263,7 @@ void load_key_rows(const AttentionArgs& args, BlockRows<V>& rows, int head, cons
   const float* scales = rows.key_scales();
   uint32_t* out = words.keys;
   for (int64_t key = 0; key < round_up<V>(rows.wanted(), V::kWidth); ++key, out += stride) {
+    rows.ask_for_next(key, head);
     const auto* p = reinterpret_cast<const typename Kv::Kv*>(from[key]) + head * dim;
     const int64_t whole = dim / kWhole * V::kWidth;
     for (int64_t step = 0; step < whole; step += V::kWidth, p += kWhole)

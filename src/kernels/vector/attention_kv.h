@@ -54,8 +54,9 @@ struct PairKv {
   static typename V::I load_words(const Kv* p, float, int64_t dim, int64_t step, int64_t n) {
     return V::load_pairs(p + 2 * step, least<V>(2 * n, dim - 2 * step));
   }
-  static typename V::I query_words(const float* p, int64_t dim, int64_t step, int64_t n) {
+  [[gnu::always_inline]] static typename V::I query_words(const float* p, int64_t dim, int64_t step, int64_t n) {
     const int64_t values = least<V>(2 * n, dim - 2 * step);
+    if (values == 2 * V::kWidth) return V::pack_pairs(V::load(p + 2 * step), V::load(p + 2 * step + V::kWidth));
     return pair_words<V, F32Source<V>>(p + 2 * step, values);
   }
   static void store_values(uint32_t* out, const Kv* const* keys, const float*, int64_t n) {

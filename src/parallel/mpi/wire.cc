@@ -79,10 +79,10 @@ struct Wire::State {
   bool ending = false;
   std::thread mover;
 
-  /// A failed call is a fault. When the reason is a process that died, its link breaks too and says it better: that goes first.
+  /// A failed call is a fault. When the reason is a process that died, its link breaks too and says it better: that gets two seconds.
   void check(int code) {
     if (code == MPI_SUCCESS) return;
-    for (int i = 0; i < 50 && !fault->raised(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 200 && !fault->raised(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     MPI_Error_string(code, text, &length);

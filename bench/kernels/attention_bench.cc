@@ -79,7 +79,7 @@ void attention_int8(benchmark::State& state) { attention_of(state, DType::kI8); 
 
 void shapes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"isa", "queries", "tokens", "q_heads", "kv_heads", "dim"})->Unit(benchmark::kMillisecond)->UseRealTime();
-  for (const int64_t isa : {2, 1}) {
+  for (const int64_t isa : measured_isas()) {
     for (const int64_t tokens : {512, 4096}) b->Args({isa, 512, tokens, 32, 8, 64});
     b->Args({isa, 512, 512, 32, 32, 64});
     b->Args({isa, 512, 512, 32, 8, 128});

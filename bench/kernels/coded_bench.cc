@@ -95,7 +95,7 @@ void matmul_coded(benchmark::State& state) {
 
 void shapes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"isa", "scheme", "m", "n", "k"})->Unit(benchmark::kMillisecond)->UseRealTime();
-  for (const int64_t isa : {2, 1})
+  for (const int64_t isa : measured_isas())
     for (int64_t scheme = 0; scheme < static_cast<int64_t>(std::size(kSchemes)); ++scheme)
       for (const int64_t m : {1, 4, 16, 512})
         for (const auto& [n, k] : {std::pair<int64_t, int64_t>{16384, 2048}, {2048, 8192}}) b->Args({isa, scheme, m, n, k});
@@ -124,7 +124,7 @@ void quantise_rows(benchmark::State& state) {
 }
 BENCHMARK(quantise_rows)
     ->ArgNames({"isa", "codes"})
-    ->ArgsProduct({{2, 1}, {static_cast<int64_t>(DType::kU8), static_cast<int64_t>(DType::kBF16)}});
+    ->ArgsProduct({measured_isas(), {static_cast<int64_t>(DType::kU8), static_cast<int64_t>(DType::kBF16)}});
 
 }  // namespace
 }  // namespace lamina::kernels::bench

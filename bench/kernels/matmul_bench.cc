@@ -39,7 +39,7 @@ void matmul_bf16(benchmark::State& state) {
 
 void shapes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"isa", "m", "n", "k"})->Unit(benchmark::kMillisecond)->UseRealTime();
-  for (const int64_t isa : {2, 1})
+  for (const int64_t isa : measured_isas())
     for (const int64_t m : {1, 4, 16, 64, 512})
       for (const auto& [n, k] : {std::pair<int64_t, int64_t>{3072, 2048}, {2048, 2048}, {16384, 2048}, {2048, 8192}, {128256, 2048}}) {
         if (m == 512 && n == 128256) continue;  // the head sees a few rows only
@@ -68,7 +68,8 @@ void pack(benchmark::State& state) {
 }
 BENCHMARK(pack)
     ->ArgNames({"isa", "from"})
-    ->ArgsProduct({{2, 1, 0}, {static_cast<int64_t>(DType::kBF16), static_cast<int64_t>(DType::kF16), static_cast<int64_t>(DType::kF32)}})
+    ->ArgsProduct({measured_isas(),
+                   {static_cast<int64_t>(DType::kBF16), static_cast<int64_t>(DType::kF16), static_cast<int64_t>(DType::kF32)}})
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 

@@ -60,10 +60,10 @@ void silu_and_mul(benchmark::State& state) {
   measure(state, kRows, [&] { kernels.silu_and_mul({x.as<float>(), kRows, 2 * inner}, target); });
 }
 
-BENCHMARK(head_rms_norm)->Arg(2)->Arg(1);
-BENCHMARK(rope)->Arg(2)->Arg(1);
-BENCHMARK(add_rms_norm)->Arg(2)->Arg(1);
-BENCHMARK(silu_and_mul)->Arg(2)->Arg(1);
+BENCHMARK(head_rms_norm)->ArgName("isa")->ArgsProduct({measured_isas()});
+BENCHMARK(rope)->ArgName("isa")->ArgsProduct({measured_isas()});
+BENCHMARK(add_rms_norm)->ArgName("isa")->ArgsProduct({measured_isas()});
+BENCHMARK(silu_and_mul)->ArgName("isa")->ArgsProduct({measured_isas()});
 
 }  // namespace
 }  // namespace lamina::kernels::bench

@@ -39,9 +39,12 @@ inline Buffer numbers(DType dtype, int64_t count) {
   return buffer;
 }
 
-inline bool usable(Isa isa) {
-  return supports(decode_features(read_cpuid()), isa);
+/// The paths that are measured, as arguments of a benchmark.
+inline std::vector<int64_t> measured_isas() {
+  return {static_cast<int64_t>(Isa::kAvx512), static_cast<int64_t>(Isa::kAvx512F), static_cast<int64_t>(Isa::kAvx2)};
 }
+
+inline bool usable(Isa isa) { return supports(decode_features(read_cpuid()), isa); }
 
 /// Best read bandwidth seen so far; measured again at each call, so that the ceiling and what is compared with it lie side by side.
 inline double read_ceiling(const Kernels& kernels) {

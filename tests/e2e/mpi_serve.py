@@ -20,7 +20,7 @@ PATIENCE_S = 120  # with what is no promise
 def start(lamina):
     """mpirun, the server's port once it is ready, and the thread that shows the rest of the log."""
     command = ["mpirun", "-n", "2", "--oversubscribe", lamina, "serve", "models/demo", "--tp", "2", "--threads", "1", "--port", "0",
-               "--max-total-tokens", "16384"]
+               "--max-total-tokens", "16384", "--drain-timeout", "3600"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         print(line, end="")

@@ -70,9 +70,9 @@ INSTANTIATE_TEST_SUITE_P(Transport, MpiRanks, testing::Values("", "--mca btl sel
 
 class MpiFaults : public MpiRanks {
  protected:
-  static constexpr const char* kLate = "rank 1 did not come to all_reduce_sum of group \"tp\" within 300 ms";
+  static constexpr const char* kLate = "rank 1 did not come to all_reduce_sum of group \"tp\" within 1000 ms";
 
-  /// A busy machine may put off another rank too, for longer than 300 ms: then that one is named, and the run says nothing of rank 1.
+  /// A busy machine may put off another rank too, for longer than a second: then that one is named, and the run says nothing of rank 1.
   static Outcome late() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
     Outcome out = ranks(3, "late");

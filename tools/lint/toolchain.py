@@ -14,11 +14,13 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wshadow"]
 
 
 def _isa_flags(tree):
-    """Folder of src/ -> the compile options that src/CMakeLists.txt gives its sources."""
+    """Folder of src/kernels -> the compile options that src/CMakeLists.txt gives its sources: set(FOLDER_flags ...), which may name others."""
     text = tree.text("src/CMakeLists.txt") if tree.exists("src/CMakeLists.txt") else ""
-    folders = dict(re.findall(r"file\(GLOB (\w+) CONFIGURE_DEPENDS (\S+)/\*\.cc\)", text))
-    options = re.findall(r'set_source_files_properties\(\$\{(\w+)\}[^"]*COMPILE_OPTIONS\s+"([^"]+)"', text)
-    return {f"src/{folders[name]}/": flags.split(";") for name, flags in options if name in folders}
+    flags = {}
+    for isa, words in re.findall(r"set\((\w+)_flags ([^)]*)\)", text):
+        expanded = re.sub(r"\$\{(\w+)_flags\}", lambda match: " ".join(flags[match[1]]), words)
+        flags[isa] = expanded.split()
+    return {f"src/kernels/{isa}/": options for isa, options in flags.items()}
 
 
 def _mpi_flags():

@@ -2,9 +2,9 @@
 // The vector operations of AVX-512 without its dot products of bf16 and of bytes: F, BW, DQ and VL. Each file of this folder has its own
 // copy, in an unnamed namespace (see vector/lanes.h).
 
+#include "kernels/avx512f/lanes512.h"
 #include "kernels/vector/coded_tile.h"
 #include "kernels/vector/kv8.h"
-#include "kernels/vector/lanes512.h"
 
 namespace lamina::kernels {
 namespace {

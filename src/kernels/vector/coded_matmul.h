@@ -157,9 +157,11 @@ class CodedMatmul {
   /// The part's values of `count` rows, as the tile takes them.
   void set_input(const typename Tile::X* x, int64_t, CodedRows<Tile>& tile) { tile.x = x, tile.x_stride = x_.stride; }
   void set_input(const uint16_t* x, int64_t count, CodedRows<FloatProduct<V, float>>& tile) {
+    int64_t length = 0;  // less than the part's steps where a piece ends within a word of codes
+    for (int64_t piece = 0; piece < part_.count; ++piece) length += pieces_[piece].length;
     for (int64_t r = 0; r < count; ++r)
-      for (int64_t i = 0; i < part_.steps; i += V::kWidth) {
-        const int64_t n = least<V>(V::kWidth, part_.steps - i);
+      for (int64_t i = 0; i < length; i += V::kWidth) {
+        const int64_t n = least<V>(V::kWidth, length - i);
         V::store(expanded_ + r * kMostSteps + i,
                  n == V::kWidth ? V::load_bf16(x + r * x_.stride + i) : V::load_bf16_n(x + r * x_.stride + i, n));
       }

@@ -30,6 +30,8 @@ class LiveServer {
   /// Before the first request: the engine makes at most one step between two looks of eventually(), and none while nobody looks. What takes
   /// thousands of steps then outlives whatever the server notices within a few answers to /health, on a machine of any speed.
   void step_by_step();
+  /// While requests go on: returns when a step waits that no look has allowed. None ends before the next look, or step_freely().
+  void hold() { gate_.hold(); }
   /// Ends step_by_step().
   void step_freely() { gate_.open(); }
 

@@ -51,6 +51,7 @@ TEST(ServerOverRanks, AFaultIsToldAtOnceAndEndsTheServer) {
   stream.send(post_text("/v1/completions", cat("{\"stream\":true,", body, "}")));
   whole.send(post_text("/v1/completions", cat("{", body, "}")));
   ASSERT_TRUE(live.eventually([](const EngineStats& stats) { return stats.running == 2 && stats.generation_tokens > 2; }));
+  live.hold();
   live.engine().rank_fault().raise("rank 1 is gone");
 
   // The engine learns of it with the end of its step, and half a second later nobody listens any more.

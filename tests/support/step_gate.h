@@ -13,14 +13,22 @@ class StepGate final : public TapSink {
  public:
   /// The step that waits goes on, or the next one that comes.
   void let_one() { change(one_); }
+  /// Takes back what let_one() allowed and no step has used; returns when the next step waits. Only while requests go on.
+  void hold() {
+    std::unique_lock lock(mutex_);
+    one_ = false;
+    changed_.wait(lock, [&] { return held_; });
+  }
   /// Steps wait no more.
   void open() { change(open_); }
 
   void tap(std::string_view module, std::string_view, ConstF32View, int64_t) override {
     if (module != "model.embed_tokens") return;
     std::unique_lock lock(mutex_);
+    held_ = true;
+    changed_.notify_all();
     changed_.wait(lock, [&] { return open_ || one_; });
-    one_ = false;
+    held_ = one_ = false;
   }
   void wire(std::string_view, std::string_view, uint64_t) override {}
 
@@ -30,12 +38,12 @@ class StepGate final : public TapSink {
       const std::lock_guard lock(mutex_);
       what = true;
     }
-    changed_.notify_one();
+    changed_.notify_all();
   }
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  bool one_ = false, open_ = false;
+  bool one_ = false, open_ = false, held_ = false;
 };
 
 }  // namespace lamina::fixture

@@ -22,7 +22,7 @@ struct BatchShape {
 
 /// The arrivals of `shape.batch` greedy requests that are submitted together; prompt `b` is that of stream `first_stream` + b.
 Result<std::vector<Arrivals>> run_batch(Engine& engine, const BatchShape& shape, uint64_t first_stream) {
-  std::vector<EngineRequest> requests;  // all made first: the engine works on what it has while the next one is submitted
+  std::vector<EngineRequest> requests;
   for (int b = 0; b < shape.batch; ++b) {
     const uint64_t stream = first_stream + static_cast<uint64_t>(b);
     EngineRequest& request = requests.emplace_back();
@@ -31,11 +31,7 @@ Result<std::vector<Arrivals>> run_batch(Engine& engine, const BatchShape& shape,
     request.sampling.ignore_eos = true;
     request.sampling.max_new_tokens = shape.tokens;
   }
-  std::vector<std::unique_ptr<RequestStream>> streams;
-  for (EngineRequest& request : requests) {
-    LAMINA_ASSIGN(auto submitted, engine.submit(std::move(request)));
-    streams.push_back(std::move(submitted));
-  }
+  LAMINA_ASSIGN(const auto streams, engine.submit_together(std::move(requests)));
   std::vector<Arrivals> arrivals;
   for (const auto& stream : streams) {
     Arrivals& of_stream = arrivals.emplace_back();

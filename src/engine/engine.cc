@@ -111,15 +111,18 @@ Result<const Tokenizer*> Engine::tokenizer() const {
   return &*loaded_.tokenizer;
 }
 
-Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request, bool* queue_full) {
+Status Engine::check(const EngineRequest& request) const {
   const int vocab = checked_cast<int>(loaded_.config.vocab_size);
   LAMINA_TRY(validate(request.sampling, vocab));
   if (!request.sampling.stop.empty()) LAMINA_TRY(tokenizer());
   for (const TokenId id : request.prompt) {
     if (id < 0 || id >= vocab) return error("prompt token id ", id, " is outside [0, ", vocab, ")");
   }
+  return {};
+}
+
+Result<std::unique_ptr<RequestStream>> Engine::enqueue(EngineRequest request, bool* queue_full) {
   const int64_t prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  const std::lock_guard lock(mutex_);
   if (const std::string why = fault(); !why.empty()) return error("the engine has failed: ", why);
   if (queue_full != nullptr) *queue_full = scheduler_.queue_full();
   const RequestId id(next_id_++);
@@ -137,8 +140,27 @@ Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request, boo
   const uint64_t seed = scheduler_.sampling(id)->seed.value_or(0);
   std::unique_ptr<RequestStream> stream(new RequestStream(*this, id, seed, live.mailbox));
   live_.emplace(id, std::move(live));
+  return stream;
+}
+
+Result<std::unique_ptr<RequestStream>> Engine::submit(EngineRequest request, bool* queue_full) {
+  LAMINA_TRY(check(request));
+  const std::lock_guard lock(mutex_);
+  LAMINA_ASSIGN(auto stream, enqueue(std::move(request), queue_full));
   wake_.notify_all();
   return stream;
+}
+
+Result<std::vector<std::unique_ptr<RequestStream>>> Engine::submit_together(std::vector<EngineRequest> requests) {
+  for (const EngineRequest& request : requests) LAMINA_TRY(check(request));
+  std::vector<std::unique_ptr<RequestStream>> streams;  // outlives the lock: a stream that goes cancels its request
+  const std::lock_guard lock(mutex_);
+  for (EngineRequest& request : requests) {
+    LAMINA_ASSIGN(auto stream, enqueue(std::move(request), nullptr));
+    streams.push_back(std::move(stream));
+  }
+  wake_.notify_all();
+  return streams;
 }
 
 void Engine::cancel(RequestId id) {

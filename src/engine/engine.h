@@ -100,6 +100,8 @@ class Engine {
   /// Queues a request; refused (naming the field and what is allowed) when it is invalid, can never fit, or the queue is full, in which
   /// case `queue_full` (when given) is set, and always after a fault. Thread-safe.
   Result<std::unique_ptr<RequestStream>> submit(EngineRequest request, bool* queue_full = nullptr);
+  /// Queues all of the requests or none, in this order and between two plans: no step can choose among only some of them. Thread-safe.
+  Result<std::vector<std::unique_ptr<RequestStream>>> submit_together(std::vector<EngineRequest> requests);
   /// Ends a request; its stream gets a last event with kAbort. Thread-safe.
   void cancel(RequestId id);
 
@@ -138,6 +140,9 @@ class Engine {
   };
 
   Engine(LoadedModel loaded, const EngineOptions& options);
+  Status check(const EngineRequest& request) const;
+  /// A checked request's way into the scheduler; mutex_ is held.
+  Result<std::unique_ptr<RequestStream>> enqueue(EngineRequest request, bool* queue_full);
   void loop();
   /// Waits for something to do; false at the end. `lock` holds mutex_ here and below.
   bool await_work(std::unique_lock<std::mutex>& lock);

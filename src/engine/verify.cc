@@ -34,16 +34,15 @@ Result<Run> collect(RequestStream& stream) {
 }
 
 Result<std::vector<Run>> run_all(Engine& engine, const Prompts& prompts, int new_tokens) {
-  std::vector<std::unique_ptr<RequestStream>> streams;
+  std::vector<EngineRequest> requests;
   for (const std::vector<TokenId>& prompt : prompts) {
-    EngineRequest request{.prompt = prompt, .sampling = {}, .all_logits = true};
+    EngineRequest& request = requests.emplace_back(EngineRequest{.prompt = prompt, .sampling = {}, .all_logits = true});
     request.sampling.temperature = 0;
     request.sampling.ignore_eos = true;
     request.sampling.max_new_tokens = new_tokens;
     request.sampling.top_logprobs = 0;
-    LAMINA_ASSIGN(auto stream, engine.submit(std::move(request)));
-    streams.push_back(std::move(stream));
   }
+  LAMINA_ASSIGN(const auto streams, engine.submit_together(std::move(requests)));
   std::vector<Run> runs;
   for (const auto& stream : streams) {
     LAMINA_ASSIGN(Run run, collect(*stream));

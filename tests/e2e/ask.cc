@@ -7,20 +7,19 @@ namespace lamina::e2e {
 std::vector<Answer> ask(Engine& engine, const std::vector<std::string>& prompts, int max_new_tokens) {
   const Result<const Tokenizer*> tokenizer = engine.tokenizer();
   EXPECT_TRUE(tokenizer.ok());
-  std::vector<std::unique_ptr<RequestStream>> streams;
+  std::vector<EngineRequest> requests;
   for (const std::string& prompt : prompts) {
     Result<std::vector<TokenId>> ids = (*tokenizer)->encode(prompt);
     EXPECT_TRUE(ids.ok()) << prompt;
-    EngineRequest request{.prompt = std::move(*ids), .sampling = {}};
+    EngineRequest& request = requests.emplace_back(EngineRequest{.prompt = std::move(*ids), .sampling = {}});
     request.sampling.temperature = 0;
     request.sampling.max_new_tokens = max_new_tokens;
-    Result<std::unique_ptr<RequestStream>> stream = engine.submit(std::move(request));
-    EXPECT_TRUE(stream.ok()) << prompt;
-    streams.push_back(std::move(*stream));
   }
+  const auto streams = engine.submit_together(std::move(requests));
+  EXPECT_TRUE(streams.ok());
   std::vector<Answer> answers(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
-    while (const std::optional<EngineEvent> event = streams[i]->next()) {
+    while (const std::optional<EngineEvent> event = (*streams)[i]->next()) {
       answers[i].text += event->text;
       answers[i].finish = event->finish;
     }

@@ -23,6 +23,13 @@ struct PackedMatrix {
   int64_t padded_k() const { return storage == DType::kBF16 ? (k + 1) / 2 * 2 : k; }
   size_t panel_bytes() const { return static_cast<size_t>(padded_k() * kPanelRows * dtype_bytes(storage)); }
   size_t bytes() const { return static_cast<size_t>(panels()) * panel_bytes(); }
+  /// The rows of `count` panels from `panel` on, all of which must be full.
+  PackedMatrix part(int64_t panel, int64_t count) const {
+    PackedMatrix out = *this;
+    out.n = count * kPanelRows;
+    out.data = static_cast<char*>(data) + static_cast<size_t>(panel) * panel_bytes();
+    return out;
+  }
 };
 
 }  // namespace lamina::kernels

@@ -113,6 +113,17 @@ size_t CodedMatrix::code_bytes() const { return static_cast<size_t>(panels() * r
 size_t CodedMatrix::scale_bytes() const { return static_cast<size_t>(panels() * runs * kPanelRows * dtype_bytes(scale_dtype)); }
 size_t CodedMatrix::zero_bytes() const { return static_cast<size_t>(panels() * runs * kPanelRows); }
 
+CodedMatrix CodedMatrix::part(int64_t panel, int64_t count) const {
+  const auto skip = [&](size_t all) { return all / static_cast<size_t>(panels()) * static_cast<size_t>(panel); };
+  CodedMatrix out = *this;
+  out.n = count * kPanelRows;
+  out.codes = static_cast<char*>(codes) + skip(code_bytes());
+  out.scales = static_cast<char*>(scales) + skip(scale_bytes());
+  if (zeros != nullptr) out.zeros = zeros + skip(zero_bytes());
+  if (row_scales != nullptr) out.row_scales = row_scales + panel * kPanelRows;
+  return out;
+}
+
 void pack_codes(const CodedMatrix& matrix, int64_t row, int64_t count, const uint8_t* src, int64_t stride) {
   const int64_t words = row_words(matrix);
   for (int64_t r = 0; r < count; ++r) kPackRow[static_cast<int>(matrix.code)](matrix, src + r * stride, word_at(matrix, words, row + r));
@@ -162,12 +173,16 @@ void scales_of_maxima(DType codes, F32View maxima) {
     }
 }
 
-void matmul_coded(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& w, const float* bias, F32View out) {
+void check_input(const Activation& x, const CodedMatrix& w) {
   LAMINA_CHECK(x.cols == w.k, "matmul_coded: columns of x and of the weights differ");
   LAMINA_CHECK(w.runs >= 1 && w.run_end[w.runs - 1] == w.k, "matmul_coded: the last run must end at the last column");
   LAMINA_CHECK(x.dtype == DType::kF32 || x.dtype == DType::kBF16 || x.dtype == DType::kU8, "matmul_coded: x is f32, bf16 or u8");
   LAMINA_CHECK(x.dtype != DType::kU8 || w.code == Code::kInt8 || w.code == Code::kInt4, "matmul_coded: int8 x needs int8 or int4 codes");
   LAMINA_CHECK(x.scales.data == nullptr || x.scales.cols == 1 || x.scales.cols == w.runs, "matmul_coded: runs of x and of the weights");
+}
+
+void matmul_coded(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& w, const float* bias, F32View out) {
+  check_input(x, w);
   LAMINA_CHECK(out.rows == x.rows && out.cols >= w.n, "matmul_coded: output shape");
   if (x.rows == 0) return;
   team.parallel_for(w.panels(), 1, [&](int64_t begin, int64_t end, int) { kernels.quantised->matmul_panels(x, w, bias, out, begin, end); });

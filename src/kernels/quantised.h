@@ -47,6 +47,8 @@ struct CodedMatrix {
   size_t code_bytes() const;  // a run is padded to whole words: 4 codes of 8 bits, 8 of 4
   size_t scale_bytes() const;
   size_t zero_bytes() const;
+  /// The rows of `count` panels from `panel` on, all of which must be full.
+  CodedMatrix part(int64_t panel, int64_t count) const;
 };
 
 // Filling a matrix. Rows [row, row + count); threads may fill different panels at once, never parts of one. The call that fills row n - 1
@@ -81,6 +83,9 @@ struct QuantisedKernels {
 /// maxima (of one row or one run each, over all ranks) to scales, in place: maximum / 127 for codes kU8, / 448 for kBF16. 1 where that is
 /// 0.
 void scales_of_maxima(DType codes, F32View maxima);
+
+/// CHECKs that matmul_panels can multiply x with w.
+void check_input(const Activation& x, const CodedMatrix& w);
 
 /// out[m, n] = sum over runs (+ bias[n]), as kernels::matmul: threads claim panels; bits depend on nothing else.
 void matmul_coded(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& w, const float* bias, F32View out);

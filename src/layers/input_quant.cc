@@ -26,6 +26,14 @@ void quantise_row(const kernels::Kernels& kernels, ConstF32View x, const Mutable
   kernels.quantised->quantise(x, whole, out.scales, out);
 }
 
+Activation coded_rows(ForwardContext& ctx, const InputCodes& codes, ConstF32View x) {
+  const MutableActivation out = coded_input(ctx, codes, x.rows, x.cols);
+  ctx.compute.team->parallel_for(x.rows, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) quantise_row(*ctx.compute.kernels, x.slice(r, 1), out.slice(r, 1));
+  });
+  return out.view();
+}
+
 size_t coded_rows_bytes(int64_t rows, int64_t cols, int threads) {
   constexpr int64_t kAlignment = 3 * 64;
   const int64_t row = cols * static_cast<int64_t>(sizeof(float)) + Arena::kActivationPad;

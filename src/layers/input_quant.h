@@ -14,6 +14,9 @@ MutableActivation coded_input(ForwardContext& ctx, const InputCodes& codes, int6
 /// Quantises x [1, cols] to `out`, one row of coded_input().
 void quantise_row(const kernels::Kernels& kernels, ConstF32View x, const MutableActivation& out);
 
+/// The codes of x, in stage memory.
+Activation coded_rows(ForwardContext& ctx, const InputCodes& codes, ConstF32View x);
+
 /// Makes every row of `out`: make(r, row) leaves row r in `row`, f32 [1, cols], where it is then quantised from. Threads claim multiples of
 /// `grain` rows. Takes stage memory.
 template <class Make>

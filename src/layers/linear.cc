@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "kernels/gated.h"
 #include "layers/boundary/layer_stack.h"
 
 namespace lamina {
@@ -58,11 +59,15 @@ size_t LinearLayer::stage_bytes(int64_t rows) const {
   return static_cast<size_t>(rows * (local_out_ * 4 + local_in_ * 2 + Arena::kActivationPad)) + 2 * kAllocationSlack;
 }
 
-F32View LinearLayer::multiply(ForwardContext& ctx, const Activation& x) const {
+Activation LinearLayer::input(ForwardContext& ctx, const Activation& x) const {
   LAMINA_CHECK(x.cols == local_in_ && (!x.is_coded() || input_codes()), name_.c_str());
+  return rounded(ctx, x, input_dtype());
+}
+
+F32View LinearLayer::multiply(ForwardContext& ctx, const Activation& x) const {
   const F32View out = ctx.arena().matrix(x.rows, local_out_);
   if (x.rows == 0) return out;
-  weights_->matmul(ctx.compute, rounded(ctx, x, input_dtype()), add_bias_ ? bias_->data() : nullptr, out);
+  weights_->matmul(ctx.compute, input(ctx, x), added_bias(), out);
   return out;
 }
 
@@ -95,6 +100,12 @@ MergedColumnParallelLinear::MergedColumnParallelLinear(BuildContext& build, cons
         for (const Output& output : outputs) cut.parts.push_back({output.module, split_over(output.features, build.group(options.group))});
         return cut;
       }()) {}
+
+void MergedColumnParallelLinear::forward_gated(ForwardContext& ctx, const Activation& x, const MutableActivation& out) const {
+  if (x.rows == 0) return;
+  void* scratch = ctx.arena().take_bytes(kernels::gated_scratch_bytes(ctx.compute.team->size()));
+  weights().matmul_gated(ctx.compute, input(ctx, x), added_bias(), out, scratch);
+}
 
 QkvParallelLinear::QkvParallelLinear(BuildContext& build, const QkvOptions& options)
     : LinearLayer(build,

@@ -56,6 +56,10 @@ class LinearLayer {
   LinearLayer(BuildContext& build, const LinearOptions& options, const Cut& cut);
   /// x [rows, local in] -> [rows, local out] in stage memory, bias added unless skipped.
   F32View multiply(ForwardContext& ctx, const Activation& x) const;
+  /// CHECKs x and makes of it what the weights multiply.
+  Activation input(ForwardContext& ctx, const Activation& x) const;
+  const float* added_bias() const { return add_bias_ ? bias_->data() : nullptr; }
+  bool fuses() const { return fuses_; }
 
  private:
   std::string name_;
@@ -94,6 +98,10 @@ class MergedColumnParallelLinear : public LinearLayer {
   };
   MergedColumnParallelLinear(BuildContext& build, const LinearOptions& options, const std::vector<Output>& outputs);
   F32View forward(ForwardContext& ctx, const Activation& x) const { return multiply(ctx, x); }
+  /// Of two outputs, gate and up: whether forward_gated can take the place of forward and silu_and_mul.
+  bool can_gate() const { return fuses() && weights().can_gate(); }
+  /// out [rows, local out / 2] = silu(gate) * up.
+  void forward_gated(ForwardContext& ctx, const Activation& x, const MutableActivation& out) const;
 };
 
 struct QkvOptions {

@@ -53,7 +53,7 @@ LlamaMLP::LlamaMLP(const ModelBuild& build, const std::string& prefix)
                                 .bias = build.config.mlp_bias}) {}
 
 Partial LlamaMLP::forward(ForwardContext& ctx, const Activation& x) const {
-  return down_proj.forward(ctx, silu_and_mul(ctx, gate_up_proj.forward(ctx, x), down_proj));
+  return down_proj.forward(ctx, silu_and_mul(ctx, gate_up_proj, x, down_proj));
 }
 
 std::unique_ptr<CausalLM> create_llama(const ModelBuild& build) { return std::make_unique<LlamaForCausalLM>(build); }

@@ -105,6 +105,14 @@ struct MutableActivation {
     if (is_coded()) out.scales = scales.slice(begin, count);
     return out;
   }
+  /// Columns [begin, begin + count) of every row, not of codes.
+  MutableActivation columns(int64_t begin, int64_t count) const {
+    LAMINA_CHECK(!is_coded() && begin >= 0 && begin + count <= cols, "columns outside the activation");
+    MutableActivation out = *this;
+    out.data = static_cast<char*>(data) + begin * dtype_bytes(dtype);
+    out.cols = count;
+    return out;
+  }
   /// Rounds to bf16 when that is the dtype.
   void store(int64_t r, int64_t c, float value) const {
     if (dtype == DType::kF32)

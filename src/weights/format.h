@@ -45,6 +45,14 @@ class LinearWeights {
   /// out[m, n] = sum_k x[m, k] * w[n, k] + bias[n]; n: local rows with padding. bias may be null. x in input_dtype(), or
   /// coded as input_codes() says.
   virtual void matmul(const Compute& compute, const Activation& x, const float* bias, F32View out) const = 0;
+  /// Of gate_proj and up_proj in one matrix: whether matmul_gated can take the place of matmul and silu_and_mul.
+  virtual bool can_gate() const { return false; }
+  /// out[m, i] = silu(gate_i) * up_i, to the bit; f32 or bf16. `scratch`: kernels::gated_scratch_bytes.
+  virtual void matmul_gated(const Compute& compute, const Activation& x, const float* bias, const MutableActivation& out,
+                            void* scratch) const {
+    static_cast<void>(compute), static_cast<void>(x), static_cast<void>(bias), static_cast<void>(out), static_cast<void>(scratch);
+    LAMINA_CHECK(can_gate(), "only where can_gate() says so");
+  }
   /// Row r of the local matrix in f32 (embedding look-up out of the packed copy).
   virtual void row(const Compute& compute, int64_t r, float* out) const = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/gated.h"
 #include "weights/format/coded_state.h"
 
 namespace lamina {
@@ -63,7 +64,7 @@ class CodedWeights final : public LinearWeights {
   }
 
   void matmul(const Compute& compute, const Activation& x, const float* bias, F32View out) const override {
-    LAMINA_CHECK(x.cols == state_->cols.count && x.dtype == (x.is_coded() ? code_dtype() : input_dtype()), state_->name.c_str());
+    check_input(x);
     if (x.is_coded()) {
       for (const CodedSection& section : state_->sections) multiply(compute, x, section, bias, out);
       return;
@@ -71,6 +72,19 @@ class CodedWeights final : public LinearWeights {
     for (int64_t row = 0; row < x.rows; row += InputScratch::kRows) {
       const int64_t count = std::min(InputScratch::kRows, x.rows - row);
       multiply(compute, x.slice(row, count), bias, out.slice(row, count));
+    }
+  }
+
+  bool can_gate() const override { return state_->sections.size() == 1 && kernels::halves_are_panels(state_->local_rows()); }
+  void matmul_gated(const Compute& compute, const Activation& x, const float* bias, const MutableActivation& out,
+                    void* scratch) const override {
+    check_input(x);
+    const CodedSection& section = state_->sections.front();
+    const int64_t most = x.is_coded() ? x.rows : InputScratch::kRows;
+    for (int64_t row = 0; row < x.rows; row += most) {
+      const Activation rows = x.slice(row, std::min(most, x.rows - row));
+      const Activation input = x.is_coded() ? rows : prepare(compute, rows, section);
+      kernels::matmul_gated(*compute.kernels, *compute.team, input, section.matrix, bias, out.slice(row, rows.rows), scratch);
     }
   }
 
@@ -85,6 +99,10 @@ class CodedWeights final : public LinearWeights {
 
  private:
   using Type = InputQuant::Type;
+
+  void check_input(const Activation& x) const {
+    LAMINA_CHECK(x.cols == state_->cols.count && x.dtype == (x.is_coded() ? code_dtype() : input_dtype()), state_->name.c_str());
+  }
 
   DType code_dtype() const { return state_->scheme.input.type == Type::kInt8 ? DType::kU8 : DType::kBF16; }
   /// Whether other ranks hold inputs of the same rows.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "kernels/gated.h"
 #include "weights/format.h"
 
 namespace lamina {
@@ -59,6 +60,11 @@ class PlainWeights final : public LinearWeights {
   DType input_dtype() const override { return store_.packed().compute; }
   void matmul(const Compute& compute, const Activation& x, const float* bias, F32View out) const override {
     kernels::matmul(*compute.kernels, *compute.team, x, store_.packed(), bias, out);
+  }
+  bool can_gate() const override { return kernels::halves_are_panels(store_.packed().n); }
+  void matmul_gated(const Compute& compute, const Activation& x, const float* bias, const MutableActivation& out,
+                    void* scratch) const override {
+    kernels::matmul_gated(*compute.kernels, *compute.team, x, store_.packed(), bias, out, scratch);
   }
   void row(const Compute& compute, int64_t r, float* out) const override { compute.kernels->unpack_row(store_.packed(), r, out); }
 

@@ -17,9 +17,9 @@ void multiply_panels(const Kernels& kernels, const Activation& x, const CodedMat
 
 template <class Matrix>
 void run_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, const Matrix& gate_up, const float* bias,
-               const MutableActivation& out, void* scratch) {
+               const GatedOutput& out) {
   LAMINA_CHECK(x.cols == gate_up.k && halves_are_panels(gate_up.n), "matmul_gated: the shapes of x and of the weights");
-  LAMINA_CHECK(out.rows == x.rows && 2 * out.cols == gate_up.n && !out.is_coded(), "matmul_gated: output");
+  LAMINA_CHECK(out.rows.rows == x.rows && 2 * out.rows.cols == gate_up.n, "matmul_gated: output shape");
   if (x.rows == 0) return;
   const int64_t inner = gate_up.panels() / 2;
   const int64_t most = kTileFloats / (2 * kPanelRows * std::min(x.rows, kTileRows));  // panels of a tile's half
@@ -27,7 +27,7 @@ void run_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, co
     multiply_panels(kernels, rows, gate_up.part(panel, count), bias == nullptr ? nullptr : bias + panel * kPanelRows, to);
   };
   team.parallel_for(inner, 2, [&](int64_t begin, int64_t end, int thread) {
-    float* const memory = static_cast<float*>(scratch) + thread * kTileFloats;
+    float* const memory = static_cast<float*>(out.scratch) + thread * kTileFloats;
     for (int64_t panel = begin; panel < end; panel += most) {
       const int64_t count = std::min(most, end - panel), width = count * kPanelRows;
       for (int64_t row = 0; row < x.rows; row += kTileRows) {
@@ -35,7 +35,7 @@ void run_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, co
         const F32View tile(memory, rows.rows, 2 * width);
         half(rows, panel, count, tile.columns(0, width));
         half(rows, inner + panel, count, tile.columns(width, width));
-        kernels.silu_and_mul(tile, out.slice(row, rows.rows).columns(panel * kPanelRows, width));
+        kernels.silu_and_mul(tile, out.rows.slice(row, rows.rows).columns(panel * kPanelRows, width));
       }
     }
   });
@@ -46,15 +46,15 @@ void run_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, co
 size_t gated_scratch_bytes(int threads) { return static_cast<size_t>(threads * kTileFloats) * sizeof(float); }
 
 void matmul_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, const PackedMatrix& gate_up, const float* bias,
-                  const MutableActivation& out, void* scratch) {
+                  const GatedOutput& out) {
   LAMINA_CHECK(x.dtype == gate_up.compute, "matmul_gated: x must be in the dtype the weights are multiplied in");
-  run_gated(kernels, team, x, gate_up, bias, out, scratch);
+  run_gated(kernels, team, x, gate_up, bias, out);
 }
 
 void matmul_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& gate_up, const float* bias,
-                  const MutableActivation& out, void* scratch) {
+                  const GatedOutput& out) {
   check_input(x, gate_up);
-  run_gated(kernels, team, x, gate_up, bias, out, scratch);
+  run_gated(kernels, team, x, gate_up, bias, out);
 }
 
 }  // namespace lamina::kernels

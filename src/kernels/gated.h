@@ -13,11 +13,15 @@ inline bool halves_are_panels(int64_t n) { return n > 0 && n % (2 * kPanelRows) 
 
 size_t gated_scratch_bytes(int threads);
 
-/// out [rows, n / 2] = silu(gate) * up, f32 or bf16, not coded. bias [n] may be null. `scratch`: gated_scratch_bytes(team.size()), 64-byte
-/// aligned.
+struct GatedOutput {
+  MutableActivation rows;   // [rows, n / 2] = silu(gate) * up, f32 or bf16, not coded
+  void* scratch = nullptr;  // gated_scratch_bytes(team.size()), 64-byte aligned
+};
+
+/// bias [n] may be null.
 void matmul_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, const PackedMatrix& gate_up, const float* bias,
-                  const MutableActivation& out, void* scratch);
+                  const GatedOutput& out);
 void matmul_gated(const Kernels& kernels, ThreadTeam& team, const Activation& x, const CodedMatrix& gate_up, const float* bias,
-                  const MutableActivation& out, void* scratch);
+                  const GatedOutput& out);
 
 }  // namespace lamina::kernels

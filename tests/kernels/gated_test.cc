@@ -32,7 +32,7 @@ class Gated : public KernelTest {
         ThreadTeam team(threads, threads);
         const Buffer scratch = Buffer::allocate(gated_scratch_bytes(threads)).value();
         Output out(dtype, x.rows, w.n / 2);
-        matmul_gated(kernels, team, x, w, bias.empty() ? nullptr : bias.data(), out.view, scratch.data());
+        matmul_gated(kernels, team, x, w, bias.empty() ? nullptr : bias.data(), {out.view, scratch.data()});
         EXPECT_EQ(out.memory, wanted.memory) << x.rows << " rows, n " << w.n << ", k " << w.k << ", threads " << threads;
       }
     }

@@ -84,7 +84,7 @@ class CodedWeights final : public LinearWeights {
     for (int64_t row = 0; row < x.rows; row += most) {
       const Activation rows = x.slice(row, std::min(most, x.rows - row));
       const Activation input = x.is_coded() ? rows : prepare(compute, rows, section);
-      kernels::matmul_gated(*compute.kernels, *compute.team, input, section.matrix, bias, out.slice(row, rows.rows), scratch);
+      kernels::matmul_gated(*compute.kernels, *compute.team, input, section.matrix, bias, {out.slice(row, rows.rows), scratch});
     }
   }
 

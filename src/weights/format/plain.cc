@@ -64,7 +64,7 @@ class PlainWeights final : public LinearWeights {
   bool can_gate() const override { return kernels::halves_are_panels(store_.packed().n); }
   void matmul_gated(const Compute& compute, const Activation& x, const float* bias, const MutableActivation& out,
                     void* scratch) const override {
-    kernels::matmul_gated(*compute.kernels, *compute.team, x, store_.packed(), bias, out, scratch);
+    kernels::matmul_gated(*compute.kernels, *compute.team, x, store_.packed(), bias, {out, scratch});
   }
   void row(const Compute& compute, int64_t r, float* out) const override { compute.kernels->unpack_row(store_.packed(), r, out); }
 

@@ -36,7 +36,7 @@ struct Session {
   }
 
   Status decode(const ConfigReader& request, Json& out) {
-    DecodeShape shape;
+    DecodeShape shape{.fill = true};
     LAMINA_ASSIGN(shape.context, number(request, "context", shape.context));
     LAMINA_ASSIGN(shape.batch, number(request, "batch", shape.batch));
     LAMINA_ASSIGN(shape.tokens, number(request, "tokens", shape.tokens));

@@ -56,6 +56,7 @@ Result<double> prefill_seconds(Engine& engine, const PrefillShape& shape, uint64
 }
 
 Result<DecodeRate> decode_rate(Engine& engine, const DecodeShape& shape) {
+  if (shape.fill) LAMINA_TRY(run_batch(engine, {shape.batch, shape.context, 1}, 0));
   LAMINA_ASSIGN(const auto arrivals, run_batch(engine, {shape.batch, shape.context, shape.tokens + 1}, 0));
   // A request gets one token a step, so the one that began last tells how long the steps of the full batch took.
   const auto last = std::ranges::max_element(arrivals, {}, [](const Arrivals& request) { return request.times.front(); });

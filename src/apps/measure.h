@@ -13,9 +13,10 @@ struct PrefillShape {
 };
 
 struct DecodeShape {
-  int context = 32;  // prompt tokens of each request
-  int batch = 1;     // requests at the same time
-  int tokens = 64;   // decoded by each
+  int context = 32;   // prompt tokens of each request
+  int batch = 1;      // requests at the same time
+  int tokens = 64;    // decoded by each
+  bool fill = false;  // computes the prompts once before, for the prefix cache: else the first may have ended before the last decodes
 };
 
 /// Seconds from submitting prompts of random tokens to the last first token. Prompts differ between values of `seed`.

@@ -2,17 +2,19 @@
 # `lamina bench --session` answers what each line of stdin asks for, keeps prompts of decoding in the cache, and ends with a bad line.
 set -euo pipefail
 
-session() { printf '%s\n' "$@" | "$LAMINA_BIN" bench models/demo --session --max-total-tokens 2048; }
+session() { printf '%s\n' "$@" | "$LAMINA_BIN" bench models/demo --session --max-total-tokens 2048 --chunked-prefill-size 64; }
 
 decode='{"what":"decode","context":80,"batch":2,"tokens":128}'
-session '{"what":"prefill","tokens":40}' "$decode" "$decode" '{"what":"memory"}' 2>/dev/null | python3 -c '
+# The first of these prompts would end its two tokens before the last is computed, were they not computed beforehand.
+long='{"what":"decode","context":400,"batch":4,"tokens":2}'
+session '{"what":"prefill","tokens":40}' "$decode" "$long" '{"what":"memory"}' 2>/dev/null | python3 -c '
 import json, sys
 
-ready, prefill, first, again, memory = map(json.loads, sys.stdin)
+ready, prefill, decode, long, memory = map(json.loads, sys.stdin)
 assert ready["what"] == "ready" and ready["weight_bytes"] > 0 and ready["ready_s"] >= ready["load_s"] > 0, ready
 assert prefill["what"] == "prefill" and prefill["tok_s"] > 0 and prefill["gflops"] > 0, prefill
-assert first["cached"] == 0 and first["tok_s"] > 0, first
-assert again["cached"] >= 2 * 64 and again["step_bytes"] > ready["weight_bytes"] / 2, again
+assert decode["cached"] >= 2 * 64 and decode["tok_s"] > 0, decode
+assert long["cached"] >= 4 * 384 and long["step_bytes"] > ready["weight_bytes"] / 2, long
 assert memory["peak_rss_bytes"] > 0, memory
 '
 

@@ -48,10 +48,9 @@ class LinearWeights {
   /// Of gate_proj and up_proj in one matrix: whether matmul_gated can take the place of matmul and silu_and_mul.
   virtual bool can_gate() const { return false; }
   /// out[m, i] = silu(gate_i) * up_i, to the bit; f32 or bf16. `scratch`: kernels::gated_scratch_bytes.
-  virtual void matmul_gated(const Compute& compute, const Activation& x, const float* bias, const MutableActivation& out,
-                            void* scratch) const {
-    static_cast<void>(compute), static_cast<void>(x), static_cast<void>(bias), static_cast<void>(out), static_cast<void>(scratch);
-    LAMINA_CHECK(can_gate(), "only where can_gate() says so");
+  virtual void matmul_gated(const Compute&, const Activation&, const float* /*bias*/, const MutableActivation& /*out*/,
+                            void* /*scratch*/) const {
+    LAMINA_CHECK(false, "a format that can gate says how");
   }
   /// Row r of the local matrix in f32 (embedding look-up out of the packed copy).
   virtual void row(const Compute& compute, int64_t r, float* out) const = 0;

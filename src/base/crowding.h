@@ -6,29 +6,44 @@
 
 namespace lamina {
 
-/// A thread that lost its CPU to another process in the middle of a job keeps the team waiting for milliseconds, in which the first thread
-/// would have done the job, and many more, alone. After such a wait it works alone for a while: longer each time the next try fails as
-/// well.
+/// A thread that lost its CPU to another process in the middle of a job keeps the team waiting for milliseconds. Alone, the first thread of
+/// n would take n times as long: worth it only where such waits are most of the team's time, as beside a process that never sleeps, and not
+/// where a client reads its answer on the same CPU. After that the first thread works alone for a while: longer each time the next try
+/// fails as well.
 class Crowding {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::steady_clock::duration;
 
+  explicit Crowding(int threads) : bearable_(kBearable * (threads - 1) / threads) {}
+
   /// A wait that says something of the neighbours, in which the threads waited for got less than half of the time as CPU time.
   static bool is_crowded(Duration waited, Duration cpu_time) { return waited >= kTelling && cpu_time < waited / 2; }
 
-  void crowded(Time now) {
-    pause_ = now < until_ + kCalm ? std::min(2 * pause_, kLongest) : kShortest;
-    until_ = now + pause_;
+  /// Such a wait ended now.
+  void crowded(Time now, Duration waited) {
+    const auto borne = std::chrono::duration_cast<Duration>((now - seen_) * bearable_);
+    const Duration left = std::max(Duration{}, excess_ - borne);
+    if (left == Duration{}) pause_ = kShortest / 2;
+    seen_ = now;
+    excess_ = std::min(left + waited, kExcess);
+    if (excess_ < kExcess) return;
+    pause_ = std::min(2 * pause_, kLongest);
+    seen_ = now + pause_;
   }
-  bool alone(Time now) const { return now < until_; }
+  bool alone(Time now) const { return now < seen_; }
 
  private:
   static constexpr Duration kTelling = std::chrono::microseconds(300);
-  static constexpr Duration kCalm = std::chrono::milliseconds(50);  // without such a wait; then the next one counts as the first
+  static constexpr Duration kExcess = std::chrono::milliseconds(10);
   static constexpr Duration kShortest = std::chrono::milliseconds(20);
   static constexpr Duration kLongest = std::chrono::milliseconds(320);
-  Time until_{};
+  // Of the share of time that working alone loses where computing bounds it; where reading does, it loses less.
+  static constexpr double kBearable = 0.8;
+
+  double bearable_;    // waits below this share of the time are borne
+  Duration excess_{};  // waits above it of late; at kExcess the team gives up
+  Time seen_{};        // the end of the last wait, or of the pause that followed
   Duration pause_ = kShortest;
 };
 

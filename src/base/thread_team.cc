@@ -35,6 +35,8 @@ Clock::duration cpu_time(std::thread& thread) {
 // `pending`; the caller waits for 0. A worker therefore never misses an epoch. Both words are read-modify-written with sequential
 // consistency, because a waiter registers and re-reads them in that order before it sleeps.
 struct ThreadTeam::State {
+  explicit State(int threads) : crowding(threads) {}
+
   alignas(kCacheLine) std::atomic<uint32_t> epoch{0};
   Job job = nullptr;  // null: the team ends
   void* context = nullptr;
@@ -71,7 +73,7 @@ struct ThreadTeam::State {
     const Clock::duration used = workers_time();
     park();
     const Clock::time_point end = Clock::now();
-    if (Crowding::is_crowded(end - begin, workers_time() - used)) crowding.crowded(end);
+    if (Crowding::is_crowded(end - begin, workers_time() - used)) crowding.crowded(end, end - begin);
   }
 
   void park() {
@@ -85,7 +87,7 @@ struct ThreadTeam::State {
   }
 };
 
-ThreadTeam::ThreadTeam(int threads, int cpus, ThreadPlace place) : state_(std::make_unique<State>()) {
+ThreadTeam::ThreadTeam(int threads, int cpus, ThreadPlace place) : state_(std::make_unique<State>(threads)) {
   LAMINA_CHECK(threads >= 1, "a team has at least one thread");
   state_->place = std::move(place);
   state_->spins = threads <= cpus;

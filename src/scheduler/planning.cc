@@ -87,6 +87,17 @@ int Scheduler::Impl::schedule_decodes(StepPlan& plan) {
   return checked_cast<int>(plan.entries.size());
 }
 
+/// Prompt tokens of a step that decodes `decodes`. The more prompts there are, the more of them, since a small step reads the weights for few
+/// rows; at least one, so that many decodes never starve a prompt.
+int64_t Scheduler::Impl::prompt_budget(int decodes) const {
+  int64_t budget = config.chunked_prefill_size - decodes;
+  if (decodes > 0 && config.mixed_prefill_size > 0) {
+    const auto prompts = std::ssize(waiting) + std::count_if(running.begin(), running.end(), [](const LiveRequest* r) { return !r->decodes(); });
+    budget = std::min(budget, config.mixed_prefill_size * prompts);
+  }
+  return std::max<int64_t>(budget, 1);
+}
+
 int64_t Scheduler::Impl::schedule_prefills(StepPlan& plan, int64_t budget) {
   for (LiveRequest* request : running) {
     if (budget == 0) break;

@@ -113,11 +113,7 @@ void Scheduler::next_step(StepPlan& plan) {
   if (s.running.empty() && s.waiting.empty()) s.ratio = config.new_token_ratio;
   s.cover_running();
   const int decodes = s.schedule_decodes(plan);
-  // At least one prompt token a step, so that many decodes never starve a prompt.
-  const bool mixed = decodes > 0 && config.mixed_prefill_size > 0;
-  const int64_t left = config.chunked_prefill_size - decodes;
-  const int64_t prompts = mixed ? std::min<int64_t>(config.mixed_prefill_size, left) : left;
-  s.admit_waiting(plan, s.schedule_prefills(plan, std::max<int64_t>(prompts, 1)));
+  s.admit_waiting(plan, s.schedule_prefills(plan, s.prompt_budget(decodes)));
 
   // A plan of nothing but ends would take a turn of the pipeline from those with rows.
   if (plan.entries.empty() && s.plans_out > 0) return;

@@ -35,7 +35,7 @@ struct SchedulerConfig {
   bool prefix_cache = true;
   SchedulePolicy policy = SchedulePolicy::kFcfs;
   int max_queued_requests = 0;   // 0: no limit
-  int mixed_prefill_size = 0;    // prompt tokens of a step that also decodes, so that decodes go on; 0: as chunked_prefill_size
+  int mixed_prefill_size = 0;    // prompt tokens, for each prompt there is, of a step that also decodes; 0: as chunked_prefill_size
   double new_token_ratio = 0.7;  // share of the outputs still allowed that admission reserves; see docs/SCHEDULING.md
   double min_new_token_ratio = 0.098;
   int new_token_ratio_decay_steps = 600;

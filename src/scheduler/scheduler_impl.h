@@ -49,6 +49,7 @@ struct Scheduler::Impl {
   bool retract_one(size_t& cursor);
   int schedule_decodes(StepPlan& plan);
   void choose_decodes(int dp_rank);
+  int64_t prompt_budget(int decodes) const;
   int64_t schedule_prefills(StepPlan& plan, int64_t budget);
   void add_entry(StepPlan& plan, LiveRequest& request, int64_t count);
   void shrink_ratio();

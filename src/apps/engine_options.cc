@@ -91,7 +91,8 @@ void add_engine_options(CLI::App& command, EngineOptions& options, const char* p
   command.add_flag("--disable-radix-cache", options.disable_radix_cache, "no reuse of cached prefixes");
   command.add_option("--schedule-policy", options.schedule_policy, "fcfs | lpm (longest cached prefix first)");
   command.add_option("--max-queued-requests", options.max_queued_requests, "requests that may wait (0: no limit)");
-  command.add_option("--mixed-prefill-size", options.mixed_prefill_size, "prompt tokens of a step that also decodes (0: no own limit)");
+  command.add_option("--mixed-prefill-size", options.mixed_prefill_size,
+                     "prompt tokens, for each prompt there is, of a step that also decodes (0: no own limit)");
   command.add_option("--schedule-conservativeness", options.schedule_conservativeness, "scales what admission reserves for outputs");
   command.add_option("--chat-template", options.chat_template, "template file instead of the checkpoint's");
   command.add_option("--threads", options.threads, "threads of all ranks of the process (0: what it may use)");

@@ -17,7 +17,7 @@ struct EngineOptions : PlanOptions {
   bool disable_radix_cache = false;
   std::string schedule_policy = "fcfs";  // fcfs | lpm
   int max_queued_requests = 0;           // 0: no limit
-  int mixed_prefill_size = 32;           // prompt tokens of a step that also decodes; 0: as chunked_prefill_size
+  int mixed_prefill_size = 32;           // prompt tokens, for each prompt, of a step that also decodes; 0: no own limit
   double schedule_conservativeness = 1.0;
   int threads = 0;                        // of all ranks of the process together; 0: what affinity and cgroups allow
   bool numa = false;                      // each rank on a NUMA node

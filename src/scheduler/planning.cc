@@ -87,13 +87,14 @@ int Scheduler::Impl::schedule_decodes(StepPlan& plan) {
   return checked_cast<int>(plan.entries.size());
 }
 
-/// Prompt tokens of a step that decodes `decodes`. The more prompts there are, the more of them, since a small step reads the weights for few
-/// rows; at least one, so that many decodes never starve a prompt.
+/// Prompt tokens of a step that decodes `decodes`. More of them the more prompts could be computed: a small step reads the weights for few
+/// rows, and those who wait wait for each other. At least one, so that many decodes never starve a prompt.
 int64_t Scheduler::Impl::prompt_budget(int decodes) const {
   int64_t budget = config.chunked_prefill_size - decodes;
   if (decodes > 0 && config.mixed_prefill_size > 0) {
-    const auto prompts = std::ssize(waiting) + std::count_if(running.begin(), running.end(), [](const LiveRequest* r) { return !r->decodes(); });
-    budget = std::min(budget, config.mixed_prefill_size * prompts);
+    const auto admissible = std::min(std::ssize(waiting), config.max_running_requests - std::ssize(running));
+    const auto begun = std::count_if(running.begin(), running.end(), [](const LiveRequest* request) { return !request->decodes(); });
+    budget = std::min(budget, config.mixed_prefill_size * (admissible + begun));
   }
   return std::max<int64_t>(budget, 1);
 }

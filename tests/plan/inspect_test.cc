@@ -112,7 +112,7 @@ bool divides(const ModelConfig& config, const Topology& topology) {
          config.intermediate_size % topology.tp_size == 0;
 }
 
-TEST(InspectJson, RanksOfEveryTopologyAddUpToTheCheckpoint) {
+TEST(InspectJson, FullRanksOfEveryTopologyAddUpToTheCheckpoint) {
   const auto totals = published_totals();
   ASSERT_FALSE(totals.empty());
   int planned_ones = 0, refused = 0;

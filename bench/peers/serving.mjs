@@ -32,7 +32,8 @@ async function askPeer(peer, shape, options) {
 // The rounds of one format; prints its row of the table.
 export async function compareServing({ build, rounds, quick }, format, { model, file, packages }) {
   const shape = shapeOf(quick);
-  const pool = ['--max-total-tokens', String(4 * shape.clients * (shape.prompt + shape.tokens))];
+  // Two turns fill it: after the two that the peer's options take its memory is as warm as the peer's, and prompts push out older ones.
+  const pool = ['--max-total-tokens', String(2 * shape.clients * (shape.prompt + shape.tokens))];
   const server = await startServer({ binary: `${build}/lamina`, model, server: pool });
   const peer = await startSession(process.execPath, ['bench/peers/llama_cpp.mjs', packages, file]);
   const out = { format, shape, turns: [] };
@@ -43,7 +44,7 @@ export async function compareServing({ build, rounds, quick }, format, { model, 
       tried.push({ options, ...(await askPeer(peer, shape, options)) });
     }
     out.peer_options = tried.reduce((a, b) => (b.tok_s > a.tok_s ? b : a)).options;
-    await askLamina(server.port, { ...shape, clients: 1 });
+    for (const _ of tried) await askLamina(server.port, shape);
     for (let round = 0; round < rounds; ++round) {
       const turn = {};
       const asks = [['lamina', () => askLamina(server.port, shape)], ['peer', () => askPeer(peer, shape, out.peer_options)]];

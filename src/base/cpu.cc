@@ -7,15 +7,17 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace lamina {
 namespace {
 
-constexpr Isa kIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512};
-constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512f", "avx512"};
+constexpr Isa kIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512, Isa::kNeon};
+constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512f", "avx512", "neon"};
 
-bool has(uint32_t word, int bit) { return (word >> bit & 1U) != 0; }
+bool has(uint64_t word, int bit) { return (word >> bit & 1U) != 0; }
 
 struct Part {
   const char* name;
@@ -41,9 +43,12 @@ std::vector<std::string> missing_for_avx2(const CpuidWords& words) {
   return missing;
 }
 
+constexpr const char* kDotProduct = "the dot product of bytes of ARMv8.2 (asimddp)";
+
 /// What `isa` needs and `features` lacks; null when the path can run.
 const char* missing_for(Isa isa, const CpuFeatures& features) {
   if (isa == Isa::kRef) return nullptr;
+  if (isa == Isa::kNeon) return features.neon_dot ? nullptr : kDotProduct;
   if (!features.avx2) return "AVX2, FMA and F16C";
   if (isa == Isa::kAvx2) return nullptr;
   if (!features.avx512) return "AVX-512 F, BW, DQ and VL";
@@ -61,7 +66,9 @@ Result<Isa> parse_isa(std::string_view name) {
   for (const Isa isa : kIsas) {
     if (name == isa_name(isa)) return isa;
   }
-  return error("LAMINA_ISA=", name, ": no such kernel path; use ref, avx2, avx512f or avx512");
+  std::vector<std::string> names;
+  for (const Isa isa : kIsas) names.emplace_back(isa_name(isa));
+  return error("LAMINA_ISA=", name, ": no such kernel path; use one of ", join(names, ", "));
 }
 
 CpuidWords read_cpuid() {
@@ -77,6 +84,8 @@ CpuidWords read_cpuid() {
     asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     words.xcr0 = uint64_t{high} << 32 | low;
   }
+#elif defined(__aarch64__)
+  words.arm_hwcap = getauxval(AT_HWCAP);
 #endif
   return words;
 }
@@ -89,6 +98,7 @@ CpuFeatures decode_features(const CpuidWords& words) {
   features.avx512 = saves(words, kZmm) && features.avx2 && f && dq && bw && vl;
   features.avx512_bf16 = features.avx512 && has(words.leaf7_1_eax, 5);
   features.avx512_vnni = features.avx512 && has(words.leaf7_ecx, 11);
+  features.neon_dot = has(words.arm_hwcap, 20);  // HWCAP_ASIMDDP
   return features;
 }
 
@@ -113,14 +123,15 @@ Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced) {
 }
 
 Status require_fast_path([[maybe_unused]] const CpuidWords& words, [[maybe_unused]] std::string_view forced) {
+  std::vector<std::string> missing;
 #if defined(__x86_64__)
-  if (!forced.empty()) return {};
-  if (const std::vector<std::string> missing = missing_for_avx2(words); !missing.empty()) {
-    return error("the fast kernels need what this machine lacks: ", join(missing, ", "),
-                 "; LAMINA_ISA=ref runs the reference kernels, which are about 20 times slower");
-  }
+  missing = missing_for_avx2(words);
+#elif defined(__aarch64__)
+  if (!decode_features(words).neon_dot) missing.emplace_back(kDotProduct);
 #endif
-  return {};
+  if (missing.empty() || !forced.empty()) return {};
+  return error("the fast kernels need what this machine lacks: ", join(missing, ", "),
+               "; LAMINA_ISA=ref runs the reference kernels, which are about 20 times slower");
 }
 
 }  // namespace lamina

@@ -10,20 +10,20 @@
 
 namespace lamina {
 
-/// Kernel paths, slowest first.
-enum class Isa { kRef, kAvx2, kAvx512F, kAvx512 };
-/// "ref", "avx2", "avx512f", "avx512"; parse_isa reads the same names.
+/// Kernel paths; those of one kind of processor slowest first.
+enum class Isa { kRef, kAvx2, kAvx512F, kAvx512, kNeon };
+/// "ref", "avx2", "avx512f", "avx512", "neon"; parse_isa reads the same names.
 const char* isa_name(Isa isa);
 Result<Isa> parse_isa(std::string_view name);
 
-/// Raw CPUID/XGETBV words, so that tests can describe other machines.
+/// What a processor says of itself, raw, so that tests can describe other machines: CPUID and XGETBV words of an x86, all zero elsewhere.
 struct CpuidWords {
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0, leaf7_ecx = 0, leaf7_edx = 0;
   uint32_t leaf7_1_eax = 0;
   uint64_t xcr0 = 0;
+  uint64_t arm_hwcap = 0;  // AT_HWCAP of the auxiliary vector on AArch64, zero elsewhere
 };
-/// This machine's words; all zero where the processor is not an x86.
 CpuidWords read_cpuid();
 
 struct CpuFeatures {
@@ -31,21 +31,22 @@ struct CpuFeatures {
   bool avx512 = false;       // F, BW, DQ, VL with the OS saving zmm state
   bool avx512_bf16 = false;  // vdpbf16ps
   bool avx512_vnni = false;  // vpdpbusd
+  bool neon_dot = false;     // AArch64: dot products of bytes (sdot)
 };
 /// A feature counts only when both the CPU has it and the operating system saves its registers (XCR0).
 CpuFeatures decode_features(const CpuidWords& words);
 
-/// Whether a processor with `features` can run the path. Of one that is no x86 there are none: it has the reference path.
+/// Whether a processor with `features` can run the path. One without any has the reference path.
 bool supports(const CpuFeatures& features, Isa isa);
 /// The paths it can run, slowest first.
 std::vector<Isa> supported_isas(const CpuFeatures& features);
 
 /// The fastest path for `features`, or the one named by `forced` (LAMINA_ISA; empty = automatic); an error when this CPU lacks it.
-/// kAvx512F needs avx512, kAvx512 also avx512_bf16 and avx512_vnni.
+/// kAvx512F needs avx512, kAvx512 also avx512_bf16 and avx512_vnni; kNeon needs neon_dot.
 Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced);
 
-/// An error where an x86 can run the reference path only and nobody asked for it: it names what is missing and LAMINA_ISA=ref. `forced` as
-/// above.
+/// An error where an x86 or an AArch64 can run the reference path only and nobody asked for it: it names what is missing and
+/// LAMINA_ISA=ref. `forced` as above.
 Status require_fast_path(const CpuidWords& words, std::string_view forced);
 
 /// Where limits are read from; tests point it at a fake tree.

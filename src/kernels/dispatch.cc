@@ -16,6 +16,8 @@ constexpr const Kernels* kTables[] = {
     &kAvx2Kernels,
     &kAvx512FKernels,
     &kAvx512Kernels,
+#elif defined(__aarch64__)
+    &kNeonKernels,
 #endif
 };
 

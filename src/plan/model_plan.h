@@ -32,7 +32,7 @@ struct PlanOptions {
   std::string quantization_param_path;      // JSON file of the KV cache's scales; empty: those of the checkpoint, if any
   std::string attention_backend = "paged";  // paged | reference
   int64_t context_length = 0;               // 0: the model's
-  std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512f | avx512; empty: the best
+  std::string isa;                          // LAMINA_ISA: ref | avx2 | avx512f | avx512 | neon; empty: the best
   std::string disabled_archs;               // LAMINA_DISABLED_ARCHS
   std::vector<ModelEntry> external_models;  // come before the built-in ones; what they name lives as long as the process
   bool stage_boundaries = true;

@@ -87,14 +87,33 @@ TEST(Cpu, AForcedPathIsTakenOrRefusedWithWhatIsMissing) {
     EXPECT_NE(choose_isa(decode_features(haswell()), name).error().message.find("AVX-512 F, BW, DQ and VL"), std::string::npos);
   }
   EXPECT_NE(choose_isa({}, "avx2").error().message.find("AVX2, FMA and F16C; the fastest path here is ref"), std::string::npos);
-  EXPECT_EQ(choose_isa(features, "sse").error().message, "LAMINA_ISA=sse: no such kernel path; use ref, avx2, avx512f or avx512");
+  EXPECT_EQ(choose_isa(features, "sse").error().message,
+            "LAMINA_ISA=sse: no such kernel path; use one of ref, avx2, avx512f, avx512, neon");
+}
+
+TEST(Cpu, AnAArch64HasNeonWhereItHasDotProducts) {
+  const CpuidWords neoverse_n1{.arm_hwcap = 0x3 | bit(20)};  // fp, asimd, asimddp
+  const CpuidWords cortex_a72{.arm_hwcap = 0x3};
+  EXPECT_EQ(automatic(neoverse_n1), Isa::kNeon);
+  EXPECT_EQ(automatic(cortex_a72), Isa::kRef);
+  EXPECT_NE(choose_isa(decode_features(cortex_a72), "neon").error().message.find("asimddp"), std::string::npos);
+  EXPECT_NE(choose_isa(decode_features(sapphire_rapids()), "neon").error().message.find("the fastest path here is avx512"),
+            std::string::npos);
+  EXPECT_FALSE(choose_isa(decode_features(neoverse_n1), "avx2").ok());
 }
 
 TEST(Cpu, NamesRoundTrip) {
-  const std::vector<Isa> all = supported_isas(decode_features(sapphire_rapids()));
-  EXPECT_EQ(all, (std::vector<Isa>{Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512}));
-  for (const Isa isa : all) EXPECT_EQ(*parse_isa(isa_name(isa)), isa);
+  EXPECT_EQ(supported_isas(decode_features(sapphire_rapids())), (std::vector<Isa>{Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512}));
+  for (const Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512F, Isa::kAvx512, Isa::kNeon}) EXPECT_EQ(*parse_isa(isa_name(isa)), isa);
 }
+
+#if defined(__aarch64__)
+TEST(Cpu, WithoutAFastPathTheReferenceHasToBeAskedFor) {
+  EXPECT_TRUE(require_fast_path({.arm_hwcap = bit(20)}, "").ok());
+  EXPECT_TRUE(require_fast_path({}, "ref").ok());
+  EXPECT_NE(require_fast_path({}, "").error().message.find("asimddp"), std::string::npos);
+}
+#endif
 
 #if defined(__x86_64__)
 TEST(Cpu, WithoutAFastPathTheReferenceHasToBeAskedFor) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""compare.py NATIVE FOREIGN_COMMAND...: two builds of lamina on the reference kernels answer a prompt of the demo model alike.
+"""compare.py NATIVE FOREIGN_COMMAND...: two builds of lamina answer a prompt of the demo model alike, on the reference kernels and on those
+of AVX2 and NEON, whose vectors have one width and are added in one order.
 
 Every rounding of the kernels is IEEE's and nothing is contracted, so both builds add and multiply to the same bits. The C library's exp,
 sin, cos and pow may differ on another processor by a unit in the last place, and then a bf16 or 8-bit rounding may fall to the other side.
@@ -12,6 +13,7 @@ import subprocess
 import sys
 
 MODEL = "models/demo"
+PATHS = [("ref", "ref"), ("avx2", "neon")]
 PROMPT = "<|user|>What is a glacier?<|end|><|assistant|>"
 ROUNDED = 1e-2
 RUNS = [
@@ -25,8 +27,8 @@ RUNS = [
 ]
 
 
-def answer(command, subcommand, arguments):
-    environment = dict(os.environ, LAMINA_ISA="ref")
+def answer(command, isa, subcommand, arguments):
+    environment = dict(os.environ, LAMINA_ISA=isa)
     done = subprocess.run([*command, subcommand, MODEL, "--json", *arguments], env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"error: {' '.join(done.args)}: exit code {done.returncode}\n{done.stderr}")
@@ -35,26 +37,27 @@ def answer(command, subcommand, arguments):
 
 def compare(native, foreign, ids, options, bound):
     arguments = [*options, "--prompt-ids", ",".join(map(str, ids))]
-    rows = zip(answer(native, "logits", arguments)["logits"], answer(foreign, "logits", arguments)["logits"], strict=True)
+    rows = zip(answer(*native, "logits", arguments)["logits"], answer(*foreign, "logits", arguments)["logits"], strict=True)
     pairs = [pair for ours, theirs in rows for pair in zip(ours, theirs, strict=True)]
     same = sum(a == b for a, b in pairs)
     apart = max(abs(a - b) for a, b in pairs) / max(abs(a) for a, _ in pairs)
-    name = " ".join(options) or "bfloat16"
+    name = f"{native[1]} and {foreign[1]}, {' '.join(options) or 'bfloat16'}"
     print(f"{name}: {same} of {len(pairs)} logits have the same bits; largest difference {apart:.1e} of the largest logit")
     if not apart <= bound:
         sys.exit(f"error: {name}: the builds differ by more than {bound}")
 
 
 def main():
-    native, foreign = [sys.argv[1]], sys.argv[2:]
     arguments = ["--prompt", PROMPT, "--max-new-tokens", "24"]
-    ours, theirs = (answer(command, "generate", arguments) for command in (native, foreign))
-    print(f"generated: {theirs['text']!r}")
-    for key in ("prompt_ids", "output_ids"):
-        if ours[key] != theirs[key]:
-            sys.exit(f"error: {key} differ: {ours[key]}, {theirs[key]}")
-    for options, bound in RUNS:
-        compare(native, foreign, ours["prompt_ids"], options, bound)
+    for native_isa, foreign_isa in PATHS:
+        native, foreign = (sys.argv[1:2], native_isa), (sys.argv[2:], foreign_isa)
+        ours, theirs = (answer(*command, "generate", arguments) for command in (native, foreign))
+        print(f"generated: {theirs['text']!r}")
+        for key in ("prompt_ids", "output_ids"):
+            if ours[key] != theirs[key]:
+                sys.exit(f"error: {native_isa} and {foreign_isa}: {key} differ: {ours[key]}, {theirs[key]}")
+        for options, bound in RUNS:
+            compare(native, foreign, ours["prompt_ids"], options, bound)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rules import Finding
 
 CACHE = "build/lint-cache"
 BASE_FLAGS = ["-std=c++20", "-Isrc", "-I.", '-DLAMINA_SOURCE_DIR=""', '-DLAMINA_BINARY_DIR=""']
+AARCH64 = "aarch64-linux-gnu"
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wshadow"]
 
 
@@ -37,6 +38,9 @@ class Compiler:
 
     def flags(self, path):
         return BASE_FLAGS + next((flags for folder, flags in self.isa.items() if path.startswith(folder)), [])
+
+    def for_aarch64(self, path):
+        return any(flag.startswith("-march=armv") for flag in self.flags(path))
 
     def closure(self, path):
         """The file and every project file it includes, directly or not."""
@@ -105,7 +109,8 @@ def headers_alone(tree, compiler):
     """Headers without a .cc of their own; the others are first in theirs (rule own-header)."""
 
     def job(path):
-        command = ["g++", *compiler.flags(path), *WARNINGS, "-fsyntax-only", "-include", path, "-x", "c++", "/dev/null"]
+        gcc = f"{AARCH64}-g++" if compiler.for_aarch64(path) else "g++"
+        command = [gcc, *compiler.flags(path), *WARNINGS, "-fsyntax-only", "-include", path, "-x", "c++", "/dev/null"]
         return lambda: compiler.run_once(command, compiler.closure(path))
 
     headers = [p for p in tree.cpp() if p.endswith(".h") and not tree.exists(p[:-1] + "cc")]
@@ -114,7 +119,8 @@ def headers_alone(tree, compiler):
 
 def tidy(tree, compiler):
     def job(path):
-        command = ["clang-tidy-19", "--quiet", path, "--", *compiler.flags(path)]
+        target = [f"--target={AARCH64}"] if compiler.for_aarch64(path) else []
+        command = ["clang-tidy-19", "--quiet", path, "--", *target, *compiler.flags(path)]
         return lambda: compiler.run_once(command, [*compiler.closure(path), ".clang-tidy"])
 
     sources = [p for p in tree.cpp("src/") if p.endswith(".cc")]

@@ -195,6 +195,7 @@ struct Avx2 {
   }
 
   // words of four bytes as two vectors of 16-bit numbers, bytes 0 and 2 and bytes 1 and 3: sums of bytes times bytes would saturate
+  static constexpr bool kBiasedBytes = true;
   struct ByteInput {
     I even, odd;
   };

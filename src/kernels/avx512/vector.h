@@ -151,6 +151,7 @@ struct Avx512 : Lanes512 {
   }
 
   // words of four bytes: inputs unsigned, weights signed
+  static constexpr bool kBiasedBytes = true;
   using ByteInput = I;
   using ByteWeight = I;
   static I byte_input(const uint8_t* p) {

@@ -38,6 +38,7 @@ struct Avx512F : Lanes512 {
   static F bf16_multiply_add(F sum, F a, F b) { return fma(a, b, sum); }
 
   // words of four bytes as two vectors of 16-bit numbers, bytes 0 and 2 and bytes 1 and 3: sums of bytes times bytes would saturate
+  static constexpr bool kBiasedBytes = true;
   struct ByteInput {
     I even, odd;
   };

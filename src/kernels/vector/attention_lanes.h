@@ -80,7 +80,7 @@ class LaneAttention {
   }
 
  private:
-  static constexpr int kRows = V::kRegisters / 4;  // keys of a tile of scores, columns of a tile of values
+  static constexpr int kRows = V::kRegisters < 32 ? 4 : 8;  // keys of a tile of scores, columns of a tile of values; divides a panel
   static constexpr int64_t kGroup = kTileColumns<V, kRows>;
   static constexpr int64_t kGroupLanes = kGroup * V::kWidth;
 

@@ -61,7 +61,8 @@ struct PairProduct {
   static typename V::F to_float(Sum sum) { return sum; }
 };
 
-/// x bytes that stand for x - 128, weights four signed bytes: 128 times the sum of the weights must be taken off a sum.
+/// x bytes that stand for x - 128, weights four signed bytes. Where V multiplies unsigned bytes (kBiasedBytes), 128 times the sum of the
+/// weights must be taken off a sum.
 template <class V>
 struct ByteProduct {
   using X = uint8_t;
@@ -76,7 +77,7 @@ struct ByteProduct {
   static constexpr int kTwoPanelRows = 0;
   static constexpr int kRows = V::kByteRows;
   static constexpr int kKeptRows = V::kKeptByteRows;
-  static constexpr bool kBiased = true;
+  static constexpr bool kBiased = V::kBiasedBytes;
   static constexpr X kPad = 128;
   static Input input(const uint8_t* x) { return V::byte_input(x); }
   static Input input_of_128() { return V::bytes_of_128(); }

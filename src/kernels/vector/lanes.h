@@ -1,5 +1,5 @@
 #pragma once
-// What the ISA paths share is written once, over a type V of vector operations (avx512/avx512.cc and avx2/avx2.cc define one each).
+// What the ISA paths share is written once, over a type V of vector operations (vector.h of each path defines one).
 // V lives in an unnamed namespace and every function here is a template on it, so that each ISA's copy has internal linkage: the
 // linker cannot merge code compiled for one CPU into code that runs on another. For the same reason these headers call no inline
 // function of the library or of std.

@@ -1,7 +1,8 @@
 // lamina beside llama.cpp on the same numbers, alternately in one run:
 //   node bench/peers/peers.mjs BUILD [--shape 1b|qwen3-0.6b|CONFIG_FOLDER] [--only bf16|int8|int4] [--rounds 5] [--quick] [--short] [--serve]
 // BUILD is the folder of the release build. --quick: one short round, to see that everything works; --short: no context of 4096; --serve: 16
-// clients instead of single rates. Prints tables in markdown and leaves every figure in build/bench-peers/SHAPE.json.
+// clients instead of single rates. Prints tables in markdown and leaves every figure in build/bench-peers/SHAPE.json,
+// what leaves something out in SHAPE-short.json and the like.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -179,6 +180,7 @@ function checkCeilings(run) {
 }
 
 const options = parseOptions(process.argv.slice(2));
+const narrowed = ['quick', 'short', 'serve'].filter((flag) => options[flag]).concat(options.formats.length === 1 ? options.formats : []);
 fs.mkdirSync(OUT, { recursive: true });
 for (const shapeName of options.shapes) {
   const folder = makeModels(options.build, shapeName);
@@ -200,5 +202,5 @@ for (const shapeName of options.shapes) {
     console.log(`${table(shapeName, run)}\n`);
   }
   if (!options.serve) console.log(`${relations(shape, result.runs)}\n`);
-  fs.writeFileSync(`${OUT}/${shapeName}${options.serve ? '-serve' : ''}.json`, `${JSON.stringify(result, null, 1)}\n`);
+  fs.writeFileSync(`${OUT}/${[shapeName, ...narrowed].join('-')}.json`, `${JSON.stringify(result, null, 1)}\n`);
 }

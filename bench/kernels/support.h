@@ -41,7 +41,8 @@ inline Buffer numbers(DType dtype, int64_t count) {
 
 /// The paths that are measured, as arguments of a benchmark.
 inline std::vector<int64_t> measured_isas() {
-  return {static_cast<int64_t>(Isa::kAvx512), static_cast<int64_t>(Isa::kAvx512F), static_cast<int64_t>(Isa::kAvx2)};
+  return {static_cast<int64_t>(Isa::kAvx512), static_cast<int64_t>(Isa::kAvx512F), static_cast<int64_t>(Isa::kAvx2),
+          static_cast<int64_t>(Isa::kNeon)};
 }
 
 inline bool usable(Isa isa) { return supports(decode_features(read_cpuid()), isa); }

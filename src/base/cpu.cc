@@ -122,7 +122,7 @@ Result<Isa> choose_isa(const CpuFeatures& features, std::string_view forced) {
                isa_name(best));
 }
 
-Status require_fast_path([[maybe_unused]] const CpuidWords& words, [[maybe_unused]] std::string_view forced) {
+Status require_fast_path([[maybe_unused]] const CpuidWords& words, std::string_view forced) {
   std::vector<std::string> missing;
 #if defined(__x86_64__)
   missing = missing_for_avx2(words);

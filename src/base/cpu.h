@@ -16,13 +16,14 @@ enum class Isa { kRef, kAvx2, kAvx512F, kAvx512, kNeon };
 const char* isa_name(Isa isa);
 Result<Isa> parse_isa(std::string_view name);
 
-/// What a processor says of itself, raw, so that tests can describe other machines: CPUID and XGETBV words of an x86, all zero elsewhere.
+/// What a processor says of itself, raw, so that tests can describe other machines: CPUID and XGETBV words of an x86, AT_HWCAP of
+/// an AArch64.
 struct CpuidWords {
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0, leaf7_ecx = 0, leaf7_edx = 0;
   uint32_t leaf7_1_eax = 0;
   uint64_t xcr0 = 0;
-  uint64_t arm_hwcap = 0;  // AT_HWCAP of the auxiliary vector on AArch64, zero elsewhere
+  uint64_t arm_hwcap = 0;
 };
 CpuidWords read_cpuid();
 

@@ -7,9 +7,9 @@
 namespace lamina {
 
 /// A thread that lost its CPU to another process in the middle of a job keeps the team waiting for milliseconds. Alone, the first thread of
-/// n would take n times as long: worth it only where such waits are most of the team's time, as beside a process that never sleeps, and not
-/// where a client reads its answer on the same CPU. After that the first thread works alone for a while: longer each time the next try
-/// fails as well.
+/// n may take n times as long: worth it where such waits take more of the team's time than that would, as beside a process that never
+/// sleeps, and not where a client reads its answer on the same CPU. Then the first thread works alone for a while: longer each time the
+/// next try fails as well.
 class Crowding {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -22,11 +22,9 @@ class Crowding {
 
   /// Such a wait ended now.
   void crowded(Time now, Duration waited) {
-    const auto borne = std::chrono::duration_cast<Duration>((now - seen_) * bearable_);
-    const Duration left = std::max(Duration{}, excess_ - borne);
-    if (left == Duration{}) pause_ = kShortest / 2;
+    if (excess_ <= borne(now - waited - seen_)) pause_ = kShortest / 2;  // all was well until this wait
+    excess_ = std::min(std::max(Duration{}, excess_ - borne(now - seen_)) + waited, kExcess);
     seen_ = now;
-    excess_ = std::min(left + waited, kExcess);
     if (excess_ < kExcess) return;
     pause_ = std::min(2 * pause_, kLongest);
     seen_ = now + pause_;
@@ -40,6 +38,8 @@ class Crowding {
   static constexpr Duration kLongest = std::chrono::milliseconds(320);
   // Of the share of time that working alone loses where computing bounds it; where reading does, it loses less.
   static constexpr double kBearable = 0.8;
+
+  Duration borne(Duration time) const { return std::chrono::duration_cast<Duration>(time * bearable_); }
 
   double bearable_;    // waits below this share of the time are borne
   Duration excess_{};  // waits above it of late; at kExcess the team gives up

@@ -37,6 +37,15 @@ size_t Scheduler::Impl::next_waiting() const {
   return best;
 }
 
+/// Waiting requests that could run, as far as seats tell and whether any rank has a page for the first of them.
+int64_t Scheduler::Impl::admissible() const {
+  if (waiting.empty()) return 0;
+  for (int dp_rank = 0; dp_rank < config.dp_ranks; ++dp_rank) {
+    if (fits_now(*waiting.front(), dp_rank, 1)) return std::min(std::ssize(waiting), config.max_running_requests - std::ssize(running));
+  }
+  return 0;
+}
+
 void Scheduler::Impl::admit_waiting(StepPlan& plan, int64_t budget) {
   while (budget > 0 && !waiting.empty() && std::ssize(running) < config.max_running_requests) {
     const size_t turn = next_waiting();
@@ -79,13 +88,13 @@ int64_t Scheduler::Impl::reserved_tokens(const LiveRequest& request) const {
   return static_cast<int64_t>(static_cast<double>(std::max<int64_t>(left, 0)) * ratio);
 }
 
-/// Whether the request's rank has `own_pages` for it. One page of margin for each request that runs there keeps one that was just retracted
+/// Whether the rank has `own_pages` for the request. One page of margin for each request that runs there keeps one that was just retracted
 /// from coming straight back. Alone, a request needs no reserve.
-bool Scheduler::Impl::fits_now(const LiveRequest& request, int64_t own_pages) const {
-  const int64_t obtainable = ledger(request).obtainable();
+bool Scheduler::Impl::fits_now(const LiveRequest& request, int dp_rank, int64_t own_pages) const {
+  const int64_t obtainable = ledgers[static_cast<size_t>(dp_rank)].obtainable();
   int64_t others = 0, reserve = reserved_tokens(request);
   for (const LiveRequest* other : running) {
-    if (other->dp_rank == request.dp_rank) ++others, reserve += reserved_tokens(*other);
+    if (other->dp_rank == dp_rank) ++others, reserve += reserved_tokens(*other);
   }
   if (own_pages + others > obtainable) return false;
   return others == 0 || own_pages * config.kv.page_size + reserve <= obtainable * config.kv.page_size;
@@ -93,16 +102,16 @@ bool Scheduler::Impl::fits_now(const LiveRequest& request, int64_t own_pages) co
 
 /// Attaches a waiting request to its rank's pool and lets it run; false when it does not fit. Its first entry is the caller's to add.
 bool Scheduler::Impl::start(StepPlan& plan, LiveRequest& request) {
-  if (!fits_now(request, 1)) return false;  // a full pool is seen without a look into the cache
+  if (!fits_now(request, request.dp_rank, 1)) return false;  // a full pool is seen without a look into the cache
   KvLedger& pool = ledger(request);
   request.rope_length = wanted_rope_length(config, request);
   PageCopy copy = pool.attach(request.kv, request.cache_key(), request.tokens, request.cache_limit(), false);
   const int64_t own_pages = pages_for(request.size() + (request.sampling.max_new_tokens > 0 ? 1 : 0)) - request.kv.shared;
-  bool fits = fits_now(request, own_pages);
+  bool fits = fits_now(request, request.dp_rank, own_pages);
   if (!fits && copy.tokens > 0) {  // the page to copy from may be the one that is missing
     pool.forgo_copy(request.kv);
     copy.tokens = 0;
-    fits = fits_now(request, own_pages);
+    fits = fits_now(request, request.dp_rank, own_pages);
   }
   if (!fits) {
     pool.release(request.kv, request.tokens, false);

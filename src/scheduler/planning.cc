@@ -92,9 +92,9 @@ int Scheduler::Impl::schedule_decodes(StepPlan& plan) {
 int64_t Scheduler::Impl::prompt_budget(int decodes) const {
   int64_t budget = config.chunked_prefill_size - decodes;
   if (decodes > 0 && config.mixed_prefill_size > 0) {
-    const auto admissible = std::min(std::ssize(waiting), config.max_running_requests - std::ssize(running));
-    const auto begun = std::count_if(running.begin(), running.end(), [](const LiveRequest* request) { return !request->decodes(); });
-    budget = std::min(budget, config.mixed_prefill_size * (admissible + begun));
+    const auto begun = std::count_if(running.begin(), running.end(),
+                                     [](const LiveRequest* request) { return request->in_flight == 0 && !request->decodes(); });
+    budget = std::min(budget, config.mixed_prefill_size * (begun + admissible()));
   }
   return std::max<int64_t>(budget, 1);
 }

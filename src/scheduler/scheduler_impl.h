@@ -56,12 +56,13 @@ struct Scheduler::Impl {
 
   // admission.cc
   void admit_waiting(StepPlan& plan, int64_t budget);
+  int64_t admissible() const;
   size_t next_waiting() const;
   int64_t cached_prefix(const LiveRequest& request, int dp_rank) const;
   bool place(StepPlan& plan, LiveRequest& request);
   void rank_by_cost(const LiveRequest& request);
   bool start(StepPlan& plan, LiveRequest& request);
-  bool fits_now(const LiveRequest& request, int64_t own_pages) const;
+  bool fits_now(const LiveRequest& request, int dp_rank, int64_t own_pages) const;
   int64_t reserved_tokens(const LiveRequest& request) const;
 
   // scheduler.cc

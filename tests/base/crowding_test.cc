@@ -49,11 +49,14 @@ TEST(Crowding, PausesGrowWhileTriesFailAndBeginAnewAfterACalm) {
   Crowding crowding(2);
   Crowding::Time now = kStart;
   EXPECT_FALSE(crowding.alone(now));
+  int wait = 10;
   for (const int pause : {20, 40, 80, 160, 320, 320}) {
-    crowding.crowded(now, milliseconds(10));
+    now += milliseconds(wait);
+    crowding.crowded(now, milliseconds(wait));
     EXPECT_TRUE(crowding.alone(now + milliseconds(pause - 1))) << pause;
     now += milliseconds(pause);
     EXPECT_FALSE(crowding.alone(now)) << pause;
+    wait = 50 - wait;  // 10 and 40
   }
   now += milliseconds(51);
   crowding.crowded(now, milliseconds(10));

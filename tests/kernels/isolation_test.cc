@@ -66,8 +66,12 @@ TEST_P(IsaObjects, DefineNoFunctionTheLinkerCouldMerge) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, IsaObjects, testing::Values("avx2", "avx512f", "avx512"),
-                         [](const auto& isa) { return std::string(isa.param); });
+#if defined(__aarch64__)
+constexpr const char* kPaths[] = {"neon"};
+#else
+constexpr const char* kPaths[] = {"avx2", "avx512f", "avx512"};
+#endif
+INSTANTIATE_TEST_SUITE_P(Kernels, IsaObjects, testing::ValuesIn(kPaths), [](const auto& isa) { return std::string(isa.param); });
 
 TEST(IsaInstructions, AreThoseOfThePath) {
   if (run("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "objdump is not installed";

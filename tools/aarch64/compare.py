@@ -27,9 +27,13 @@ RUNS = [
 ]
 
 
+def run(command, environment, subcommand, arguments):
+    return subprocess.run([*command, subcommand, MODEL, "--json", *arguments], env=environment, capture_output=True, text=True)
+
+
 def answer(command, isa, subcommand, arguments):
     environment = dict(os.environ, LAMINA_ISA=isa)
-    done = subprocess.run([*command, subcommand, MODEL, "--json", *arguments], env=environment, capture_output=True, text=True)
+    done = run(command, environment, subcommand, arguments)
     if done.returncode != 0:
         sys.exit(f"error: {' '.join(done.args)}: exit code {done.returncode}\n{done.stderr}")
     return json.loads(done.stdout)
@@ -47,7 +51,17 @@ def compare(native, foreign, ids, options, bound):
         sys.exit(f"error: {name}: the builds differ by more than {bound}")
 
 
+def refuse_without_dot_products(emulator, *command):
+    """A processor of ARMv8.0 is told what it lacks, before any instruction that it lacks."""
+    environment = {name: value for name, value in os.environ.items() if name != "LAMINA_ISA"}
+    done = run([emulator, "-cpu", "cortex-a72", *command], environment, "generate", ["--prompt", PROMPT])
+    print(f"Cortex-A72: exit code {done.returncode}, {done.stderr.strip()}")
+    if done.returncode != 1 or "asimddp" not in done.stderr:
+        sys.exit("error: a processor without dot products of bytes was not told so")
+
+
 def main():
+    refuse_without_dot_products(*sys.argv[2:])
     arguments = ["--prompt", PROMPT, "--max-new-tokens", "24"]
     for native_isa, foreign_isa in PATHS:
         native, foreign = (sys.argv[1:2], native_isa), (sys.argv[2:], foreign_isa)
